@@ -1,0 +1,28 @@
+# Every library from outside, as one target each. The packages of Debian 12 provide all of them (tools/setup.sh installs them).
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5-serial)
+pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+find_package(CLI11 REQUIRED)
+find_package(dnnl QUIET)
+
+add_library(oxrse_pcre2 INTERFACE)
+target_link_libraries(oxrse_pcre2 INTERFACE PkgConfig::PCRE2)
+add_library(oxrse_xxhash INTERFACE)
+target_link_libraries(oxrse_xxhash INTERFACE PkgConfig::XXHASH)
+add_library(oxrse_hdf5 INTERFACE)
+target_link_libraries(oxrse_hdf5 INTERFACE PkgConfig::HDF5)
+add_library(oxrse_cli11 INTERFACE)
+target_link_libraries(oxrse_cli11 INTERFACE CLI11::CLI11)
+
+# Matrix products on the CPU: a BLAS always, oneDNN where it is installed.
+add_library(oxrse_gemm INTERFACE)
+target_link_libraries(oxrse_gemm INTERFACE PkgConfig::OPENBLAS)
+if(dnnl_FOUND)
+  target_link_libraries(oxrse_gemm INTERFACE DNNL::dnnl)
+  target_compile_definitions(oxrse_gemm INTERFACE OXRSE_HAVE_ONEDNN)
+endif()

@@ -1,0 +1,22 @@
+#include "engine/core/context.h"
+
+#include <algorithm>
+
+namespace oxrse {
+
+void OpLog::add(std::string_view name, const std::string& shape, const Cost& cost) {
+  auto same = [&](const Entry& e) { return e.name == name && e.shape == shape; };
+  // Searched from the back: a step repeats the ops it used last.
+  const auto found = std::find_if(entries_.rbegin(), entries_.rend(), same);
+  Entry& entry = found != entries_.rend() ? *found : entries_.emplace_back(Entry{name, shape, 0, {}});
+  ++entry.calls;
+  entry.cost += cost;
+}
+
+Cost OpLog::total() const {
+  Cost sum;
+  for (const Entry& e : entries_) sum += e.cost;
+  return sum;
+}
+
+}  // namespace oxrse

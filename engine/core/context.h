@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/arena.h"
+
+namespace oxrse {
+
+/// Plan: only check and cost. Run: enqueue kernels. Check: run, replay on the CPU and compare.
+enum class Mode : std::uint8_t { Plan, Run, Check };
+
+/// Floating-point operations (a multiply and an add are two) and bytes read and written at least once.
+struct Cost {
+  double flops = 0;
+  double bytes = 0;
+
+  Cost& operator+=(const Cost& other) {
+    flops += other.flops;
+    bytes += other.bytes;
+    return *this;
+  }
+};
+
+/// The ops of a step in order of first use; equal ops (same name and shape) are counted in one line.
+class OpLog {
+ public:
+  struct Entry {
+    std::string_view name;
+    std::string shape;
+    std::int64_t calls = 0;
+    Cost cost;  // of all calls together
+  };
+
+  void add(std::string_view name, const std::string& shape, const Cost& cost);
+  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+  [[nodiscard]] Cost total() const;
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+/// The CPU as a place to run kernels: `launch(Cpu&, op)` is in engine/cpu.
+struct Cpu {
+  int threads = 1;
+};
+
+/// Where and how ops run.
+struct Context {
+  Mode mode = Mode::Run;
+  Cpu cpu;
+  Arena* arena = nullptr;
+  OpLog* log = nullptr;  // when present, every op is recorded
+
+  [[nodiscard]] bool planning() const { return mode == Mode::Plan; }
+};
+
+}  // namespace oxrse
