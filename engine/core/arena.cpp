@@ -35,7 +35,8 @@ Arena Arena::planned() { return {}; }
 Arena Arena::allocated(std::int64_t bytes) {
   Arena arena;
   arena.capacity_ = aligned(bytes > 0 ? bytes : kAlignment);
-  void* memory = mmap(nullptr, static_cast<std::size_t>(arena.capacity_), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      mmap(nullptr, static_cast<std::size_t>(arena.capacity_), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   require(memory != MAP_FAILED, "cannot allocate {:.1f} MiB: {}", static_cast<double>(bytes) / 0x1p20, std::strerror(errno));
   madvise(memory, static_cast<std::size_t>(arena.capacity_), MADV_HUGEPAGE);  // advice only: fewer page faults and TLB misses
   arena.memory_ = static_cast<std::byte*>(memory);
@@ -62,8 +63,8 @@ Tensor Arena::make(DType type, std::span<const std::int64_t> sizes, Memory kind)
   const std::uintptr_t base = is_planned() ? kPlannedBase : reinterpret_cast<std::uintptr_t>(memory_);
   const Tensor tensor(reinterpret_cast<std::byte*>(base + static_cast<std::uintptr_t>(offset)), type, sizes);
   const std::int64_t bytes = aligned(tensor.bytes());
-  require(is_planned() || offset + bytes <= capacity_, "the arena of {} bytes has no room for {} more ({} in use): the step differs from its plan", capacity_, bytes,
-          offset);
+  require(is_planned() || offset + bytes <= capacity_,
+          "the arena of {} bytes has no room for {} more ({} in use): the step differs from its plan", capacity_, bytes, offset);
   use_.bytes[static_cast<std::size_t>(kind)] += bytes;
   if (use_.total() > peak_.total()) peak_ = use_;
   return tensor;

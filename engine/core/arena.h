@@ -40,7 +40,9 @@ class Arena {
   ~Arena();
 
   /// A contiguous tensor aligned to kAlignment bytes. Its contents are unspecified.
-  Tensor make(DType type, std::initializer_list<std::int64_t> sizes, Memory kind) { return make(type, std::span(sizes.begin(), sizes.size()), kind); }
+  Tensor make(DType type, std::initializer_list<std::int64_t> sizes, Memory kind) {
+    return make(type, std::span(sizes.begin(), sizes.size()), kind);
+  }
   Tensor make(DType type, std::span<const std::int64_t> sizes, Memory kind);
 
   /// The state of the stack, to return to with `release`.

@@ -19,11 +19,11 @@ namespace oxrse {
 struct Field {
   std::string_view key;
   std::string_view meaning;
-  std::string_view unit = "";                              // "nats", "s", "MiB"; empty for a pure number
-  double min = -std::numeric_limits<double>::infinity();   // numbers: the smallest allowed value
-  double max = std::numeric_limits<double>::infinity();    // numbers: the largest allowed value
-  bool above_min = false;                                  // the smallest value itself is not allowed
-  std::vector<std::string_view> choices = {};              // strings: the allowed values; empty allows any
+  std::string_view unit = "";                             // "nats", "s", "MiB"; empty for a pure number
+  double min = -std::numeric_limits<double>::infinity();  // numbers: the smallest allowed value
+  double max = std::numeric_limits<double>::infinity();   // numbers: the largest allowed value
+  bool above_min = false;                                 // the smallest value itself is not allowed
+  std::vector<std::string_view> choices = {};             // strings: the allowed values; empty allows any
 };
 
 }  // namespace oxrse

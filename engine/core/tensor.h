@@ -26,7 +26,8 @@ class BasicTensor {
   BasicTensor() = default;
 
   /// A contiguous view of the given sizes, outermost first.
-  BasicTensor(Byte* address, DType type, std::span<const std::int64_t> sizes) : address_(address), type_(type), rank_(static_cast<int>(sizes.size())) {
+  BasicTensor(Byte* address, DType type, std::span<const std::int64_t> sizes)
+      : address_(address), type_(type), rank_(static_cast<int>(sizes.size())) {
     require(rank_ <= kMaxRank, "a tensor of {} dimensions: at most {} are supported", sizes.size(), kMaxRank);
     std::int64_t stride = 1;
     for (int i = rank_ - 1; i >= 0; --i) {
@@ -40,8 +41,8 @@ class BasicTensor {
 
   /// A Tensor reads as a ConstTensor.
   template <class Other>
-    requires std::is_same_v<Byte, const Other> && (!std::is_same_v<Byte, Other>)
-  BasicTensor(const BasicTensor<Other>& other)  // NOLINT(google-explicit-constructor): reading what may be written is always fine
+  requires std::is_same_v<Byte, const Other> &&(!std::is_same_v<Byte, Other>)
+      BasicTensor(const BasicTensor<Other>& other)  // NOLINT(google-explicit-constructor): reading what may be written is always fine
       : address_(other.address()), type_(other.dtype()), rank_(other.rank()), sizes_(other.raw_sizes()), strides_(other.raw_strides()) {}
 
   [[nodiscard]] bool present() const { return type_ != DType::None; }
@@ -76,7 +77,8 @@ class BasicTensor {
   /// The elements as T; an Error when the view holds another type.
   template <class T>
   [[nodiscard]] auto data() const {
-    require(dtype_of<std::remove_const_t<T>> == type_, "a tensor of {} read as {}", name_of(type_), name_of(dtype_of<std::remove_const_t<T>>));
+    require(dtype_of<std::remove_const_t<T>> == type_, "a tensor of {} read as {}", name_of(type_),
+            name_of(dtype_of<std::remove_const_t<T>>));
     using Element = std::conditional_t<std::is_const_v<Byte>, const T, T>;
     return reinterpret_cast<Element*>(address_);
   }

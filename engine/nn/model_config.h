@@ -38,17 +38,21 @@ struct ModelConfig {
     visit(self.head_width, Field{.key = "head_width", .meaning = "width of a head (D); 0: width / heads", .min = 0});
     visit(self.context, Field{.key = "context", .meaning = "longest sequence", .unit = "tokens", .min = 1});
     visit(self.vocab, Field{.key = "vocab", .meaning = "vocabulary size (V); 0: that of the tokenizer", .min = 0, .max = 2147483647});
-    visit(self.norm, Field{.key = "norm", .meaning = "normalisation before attention, MLP and output", .choices = {"layernorm", "rmsnorm"}});
+    visit(self.norm,
+          Field{.key = "norm", .meaning = "normalisation before attention, MLP and output", .choices = {"layernorm", "rmsnorm"}});
     visit(self.norm_eps, Field{.key = "norm_eps", .meaning = "added to the variance", .min = 0});
     visit(self.position, Field{.key = "position", .meaning = "position information", .choices = {"learned", "rope", "none"}});
     visit(self.rope_theta, Field{.key = "rope_theta", .meaning = "base of the rotary wavelengths", .min = 0, .above_min = true});
     visit(self.mlp, Field{.key = "mlp", .meaning = "activation of the MLP; gelu is the tanh form", .choices = {"gelu", "swiglu"}});
     visit(self.mlp_width, Field{.key = "mlp_width", .meaning = "width of the MLP (I); 0: 4 * width", .min = 0});
-    visit(self.bias, Field{.key = "bias", .meaning = "biases of linear layers; qkv: only those of query, key and value", .choices = {"all", "qkv", "none"}});
+    visit(self.bias, Field{.key = "bias",
+                           .meaning = "biases of linear layers; qkv: only those of query, key and value",
+                           .choices = {"all", "qkv", "none"}});
     visit(self.tied_embeddings, Field{.key = "tied_embeddings", .meaning = "the output layer shares the token embedding"});
     visit(self.qk_norm, Field{.key = "qk_norm", .meaning = "RMSNorm over each query and key head before the rotation"});
     visit(self.window, Field{.key = "window", .meaning = "attend to this many latest positions; 0: all", .unit = "tokens", .min = 0});
-    visit(self.dropout, Field{.key = "dropout", .meaning = "dropout of embedding, attention output and MLP output", .min = 0, .max = 0.999});
+    visit(self.dropout,
+          Field{.key = "dropout", .meaning = "dropout of embedding, attention output and MLP output", .min = 0, .max = 0.999});
   }
 
   /// Fills the 0 defaults that follow from other keys and checks what no single key can say; an Error names the keys.

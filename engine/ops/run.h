@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/core/context.h"
+#include "engine/core/tensor.h"
+
+namespace oxrse::ops {
+
+/// The only dispatcher. Every op `Op` provides, found by its type:
+///   Op::name                     the name in op lists and errors
+///   Cost check(const Op&)        throws an Error naming op, argument and shapes; returns flops and bytes
+///   std::string shape(const Op&) the sizes that tell this call from others, "N=1024 I=768 O=3072"
+///   void launch(Cpu&, const Op&) the kernel, in engine/cpu
+/// Planning stops before the kernel, so a plan executes the very code of a step.
+template <class Op>
+void run(Context& context, const Op& op) {
+  const Cost cost = check(op);
+  if (context.log != nullptr) context.log->add(Op::name, shape(op), cost);
+  if (context.planning()) return;
+  launch(context.cpu, op);
+}
+
+}  // namespace oxrse::ops
