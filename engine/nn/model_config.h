@@ -23,7 +23,8 @@ struct ModelConfig {
   double rope_theta = 10000;
   std::string mlp = "gelu";
   std::int64_t mlp_width = 0;
-  std::string bias = "all";
+  bool bias = true;
+  bool qkv_bias = false;
   bool tied_embeddings = true;
   bool qk_norm = false;
   std::int64_t window = 0;
@@ -45,9 +46,8 @@ struct ModelConfig {
     visit(self.rope_theta, Field{.key = "rope_theta", .meaning = "base of the rotary wavelengths", .min = 0, .above_min = true});
     visit(self.mlp, Field{.key = "mlp", .meaning = "activation of the MLP; gelu is the tanh form", .choices = {"gelu", "swiglu"}});
     visit(self.mlp_width, Field{.key = "mlp_width", .meaning = "width of the MLP (I); 0: 4 * width", .min = 0});
-    visit(self.bias, Field{.key = "bias",
-                           .meaning = "biases of linear layers; qkv: only those of query, key and value",
-                           .choices = {"all", "qkv", "none"}});
+    visit(self.bias, Field{.key = "bias", .meaning = "biases of all linear layers and of LayerNorm"});
+    visit(self.qkv_bias, Field{.key = "qkv_bias", .meaning = "biases of query, key and value even where bias is false"});
     visit(self.tied_embeddings, Field{.key = "tied_embeddings", .meaning = "the output layer shares the token embedding"});
     visit(self.qk_norm, Field{.key = "qk_norm", .meaning = "RMSNorm over each query and key head before the rotation"});
     visit(self.window, Field{.key = "window", .meaning = "attend to this many latest positions; 0: all", .unit = "tokens", .min = 0});
@@ -56,7 +56,6 @@ struct ModelConfig {
   }
 
   /// Fills the 0 defaults that follow from other keys and checks what no single key can say; an Error names the keys.
-  /// The LayerNorm bias follows `bias`: present unless "none".
   [[nodiscard]] ModelConfig resolved() const;
 };
 
