@@ -15,7 +15,9 @@ namespace oxrse {
 ///       visit(self.steps, Field{.key = "steps", .meaning = "optimizer steps to take", .min = 0});
 ///     }
 ///
-/// Members may be bool, std::int64_t, double, std::string, std::vector<std::string>, std::optional of those, or another section.
+/// and, with `steps` as an example, is read, echoed and described by engine/core/config.h. Members may be bool, integers, double,
+/// std::string, std::vector and std::optional (null) of those, another section, or Json for a value with alternatives (such as a
+/// string or a list) that its owner reads further through `JsonNode`.
 struct Field {
   std::string_view key;
   std::string_view meaning;
