@@ -1,0 +1,33 @@
+#include "io/checksum.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "io/file_stream.h"
+
+namespace oxrse::io {
+
+std::uint64_t xxh3(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+std::uint64_t xxh3(std::string_view bytes) { return xxh3(std::as_bytes(std::span(bytes))); }
+
+std::uint64_t xxh3_of_file(const std::filesystem::path& path) {
+  constexpr std::int64_t kPiece = std::int64_t{1} << 22U;  // stays in the cache between reading and hashing
+  const InputFile file(path);
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(kPiece, file.size())));
+  for (std::int64_t offset = 0; offset < file.size(); offset += kPiece) {
+    const std::span part(piece.data(), static_cast<std::size_t>(std::min(kPiece, file.size() - offset)));
+    file.read(part, offset);
+    XXH3_64bits_update(state.get(), part.data(), part.size());
+  }
+  return XXH3_64bits_digest(state.get());
+}
+
+std::string hex(std::uint64_t checksum) { return fmt::format("{:016x}", checksum); }
+
+}  // namespace oxrse::io
