@@ -1,0 +1,11 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace oxrse::tools {
+
+/// The subcommands of `oxrse`, each in tools/<name>_command.cpp. A command's work is its callback; what goes wrong is thrown as
+/// an Error, which main() prints before it exits with 1.
+void add_doctor_command(CLI::App& app);
+
+}  // namespace oxrse::tools

@@ -1,0 +1,68 @@
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "engine/core/build_info.h"
+#include "engine/core/error.h"
+#include "engine/core/nearest.h"
+#include "tools/commands.h"
+
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+std::string version_text() {
+  const oxrse::BuildInfo& build = oxrse::build_info();
+  return fmt::format("oxrse {} ({})", build.version, build.commit);
+}
+
+/// What was wrong with the command line, with the nearest command when none was recognised.
+std::string usage_message(const CLI::App* app, const CLI::Error& error) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app->get_subcommands([](const CLI::App* /*each*/) { return true; })) names.push_back(command->get_name());
+  const CLI::App* at = app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  const std::vector<std::string> unknown = at->remaining();
+  std::string hint;
+  if (at == app && !unknown.empty()) {
+    if (const auto best = oxrse::nearest(unknown.front(), names)) hint = fmt::format("; did you mean \"{}\"?", *best);
+  }
+  return fmt::format("error: {}{}\nRun {} --help for what is possible.\n", error.what(), hint,
+                     at == app ? "oxrse" : "oxrse " + at->get_name());
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Trains transformers. Start with: oxrse train CONFIG.json", "oxrse");
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(0, 1);
+  app.failure_message(usage_message);
+  oxrse::tools::add_doctor_command(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kDone : kUsage;
+  }
+  if (app.get_subcommands().empty()) {
+    fmt::print(stderr, "error: no command given\n{}", app.help());
+    return kUsage;
+  }
+  oxrse::require(std::fflush(stdout) == 0, "the output could not be written to the end");
+  return kDone;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "error: out of memory\n");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+  }
+  return kFailed;
+}
