@@ -1,0 +1,87 @@
+#include "engine/optim/optimizer.h"
+
+#include <cmath>
+
+#include "engine/ops/elementwise.h"
+
+namespace oxrse::optim {
+namespace {
+
+template <class View>
+View flat(const View& tensor) {
+  return tensor.reshape({tensor.count()});
+}
+
+}  // namespace
+
+void Optimizer::allocate(Context& context, const OptimizerConfig& config, const nn::ParameterStore& store) {
+  config_ = config;
+  store_ = &store;
+  const bool adam = config.kind == "adamw";
+  const auto make = [&](const nn::Parameter& p) {
+    Tensor t = context.arena->make(p.master.dtype(), p.sizes, Memory::Optimizer);
+    ops::run(context, ops::Fill{.y = t, .value = 0});
+    return t;
+  };
+  for (const nn::Parameter& p : store.parameters()) {
+    State state;
+    if (adam) {
+      state.exp_avg = make(p);
+      state.exp_avg_sq = make(p);
+    } else if (config.momentum > 0) {
+      state.momentum = make(p);
+    }
+    states_.push_back(state);
+    ops::ParameterSlice slice{.weight = flat(p.master), .compute = {}, .gradient = {}, .first = {}, .second = {}, .decay = p.decay()};
+    if (p.has_master_copy()) slice.compute = flat(p.compute);
+    if (adam) {
+      slice.first = flat(state.exp_avg);
+      slice.second = flat(state.exp_avg_sq);
+    } else if (state.momentum.present()) {
+      slice.first = flat(state.momentum);
+    }
+    slices_.push_back(slice);
+  }
+  sums_ = context.arena->make(DType::F64, {static_cast<std::int64_t>(slices_.size())}, Memory::Optimizer);
+  control_ = context.arena->make(DType::F64, {ops::kControlColumns}, Memory::Optimizer);
+  ops::run(context, ops::Fill{.y = control_, .value = 0});
+}
+
+void Optimizer::update(Context& context, const nn::Gradients& gradients, double lr, double unscale, double clip) {
+  const auto sums = gradients.sums();
+  for (std::size_t i = 0; i < slices_.size(); ++i) slices_[i].gradient = flat(sums[i]);
+  ops::run(context, ops::SumSquares{.sums = sums_, .tensors = sums});
+  ops::run(context, ops::ClipFactor{.control = control_, .sums = sums_, .unscale = unscale, .clip = clip});
+  if (config_.kind == "adamw") {
+    ops::run(context, ops::AdamW{.parameters = slices_,
+                                 .control = control_,
+                                 .lr = lr,
+                                 .beta1 = config_.beta1,
+                                 .beta2 = config_.beta2,
+                                 .eps = config_.eps,
+                                 .weight_decay = config_.weight_decay});
+  } else {
+    ops::run(
+        context,
+        ops::Sgd{.parameters = slices_, .control = control_, .lr = lr, .momentum = config_.momentum, .weight_decay = config_.weight_decay});
+  }
+}
+
+UpdateReport Optimizer::report() const {
+  const double* control = control_.data<double>();
+  return {control[ops::kNorm], control[ops::kApply] != 0};
+}
+
+std::vector<std::string_view> Optimizer::not_finite() const {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < slices_.size(); ++i) {
+    if (!std::isfinite(sums_.data<double>()[i])) names.emplace_back(store_->parameters()[i].name);
+  }
+  return names;
+}
+
+std::int64_t Optimizer::updates() const { return static_cast<std::int64_t>(control_.data<double>()[ops::kUpdates]); }
+
+void Optimizer::set_updates(std::int64_t updates) { control_.data<double>()[ops::kUpdates] = static_cast<double>(updates); }
+
+}  // namespace oxrse::optim

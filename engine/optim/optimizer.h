@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/nn/gradients.h"
+#include "engine/nn/parameters.h"
+#include "engine/ops/optimizer.h"
+#include "engine/optim/config.h"
+
+namespace oxrse::optim {
+
+/// What one update did, read back from the device.
+struct UpdateReport {
+  double norm = 0;       // of the mean gradient, before clipping; may be NaN or infinite
+  bool applied = false;  // false: the norm was not finite and nothing was changed
+};
+
+/// AdamW or SGD with momentum over all parameters of a store, with clipping to a global norm.
+class Optimizer {
+ public:
+  /// The state of one parameter, under the names checkpoints use. Absent tensors are not kept by this optimizer.
+  struct State {
+    Tensor exp_avg, exp_avg_sq, momentum;
+  };
+
+  /// Makes room for the state, zeroed.
+  void allocate(Context& context, const OptimizerConfig& config, const nn::ParameterStore& store);
+
+  /// One update from the gradients' sums: `unscale` turns them into means, `clip` bounds the global norm (0: no bound).
+  void update(Context& context, const nn::Gradients& gradients, double lr, double unscale, double clip);
+  /// Waits for the update and says what it did.
+  [[nodiscard]] UpdateReport report() const;
+  /// Names of the parameters whose gradients are not finite, after an update that was not applied.
+  [[nodiscard]] std::vector<std::string_view> not_finite() const;
+
+  /// Updates applied so far: Adam's t.
+  [[nodiscard]] std::int64_t updates() const;
+  void set_updates(std::int64_t updates);
+
+  [[nodiscard]] std::span<const State> states() const { return states_; }
+
+ private:
+  OptimizerConfig config_;
+  const nn::ParameterStore* store_ = nullptr;
+  std::vector<State> states_;
+  std::vector<ops::ParameterSlice> slices_;
+  Tensor sums_;     // (P) f64
+  Tensor control_;  // (kControlColumns) f64
+};
+
+}  // namespace oxrse::optim
