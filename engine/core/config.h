@@ -81,8 +81,9 @@ void read_into(const JsonNode& node, const Field& field, T& value) {
   } else if constexpr (std::is_same_v<T, Json>) {
     value = node.value();
   } else if constexpr (OptionalOf<T>::value) {
-    value.reset();
-    if (!node.value().is_null()) read_into(node, field, value.emplace());
+    typename T::value_type inner{};
+    if (!node.value().is_null()) read_into(node, field, inner);
+    value = node.value().is_null() ? T() : T(std::move(inner));
   } else if constexpr (VectorOf<T>::value) {
     node.require(node.value().is_array(), "expected a list, found {} ({})", kind_of(node.value()), shown(node.value()));
     value.clear();
