@@ -16,6 +16,11 @@ void Checks::floating(std::string_view argument, const ConstTensor& t, int rank,
   that(false, "{} must be a floating tensor {}, got {}", argument, dims, t.describe());
 }
 
+void Checks::vector(std::string_view argument, const ConstTensor& t, DType type, std::string_view dims) const {
+  if (t.dtype() == type && t.rank() == 1) return;
+  that(false, "{} must be {} {}, got {}", argument, name_of(type), dims, t.describe());
+}
+
 void Checks::is(std::string_view argument, const ConstTensor& t, DType type, std::span<const std::int64_t> sizes) const {
   if (t.dtype() == type && std::ranges::equal(t.sizes(), sizes)) return;
   that(false, "{} must be {}, got {}", argument, describe(type, sizes), t.describe());

@@ -24,6 +24,8 @@ class Checks {
 
   /// Present, of a floating type and of `rank` dimensions, named in the message: "x must be floating (N, C), got absent".
   void floating(std::string_view argument, const ConstTensor& t, int rank, std::string_view dims) const;
+  /// Of this type with one dimension of any size.
+  void vector(std::string_view argument, const ConstTensor& t, DType type, std::string_view dims) const;
   /// Of exactly this type and these sizes.
   void is(std::string_view argument, const ConstTensor& t, DType type, std::initializer_list<std::int64_t> sizes) const {
     is(argument, t, type, std::span(sizes.begin(), sizes.size()));
