@@ -58,8 +58,8 @@ void InputFile::read(std::span<std::byte> out, std::int64_t offset) const {
   }
 }
 
-OutputFile::OutputFile(std::filesystem::path path, Open how)
-    : path_(std::move(path)), descriptor_(open_or_fail(path_, O_WRONLY | (how == Open::Create ? O_CREAT | O_EXCL : 0), "create")) {}
+OutputFile::OutputFile(std::filesystem::path path)
+    : path_(std::move(path)), descriptor_(open_or_fail(path_, O_WRONLY | O_CREAT | O_EXCL, "create")) {}
 
 OutputFile::~OutputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -79,13 +79,16 @@ void OutputFile::write_at(std::span<const std::byte> bytes, std::int64_t offset)
   }
 }
 
+void OutputFile::resize(std::int64_t bytes) {
+  if (::ftruncate(descriptor_, bytes) != 0) fail_with_errno("resize", path_);
+}
+
 void OutputFile::close() {
   if (::fsync(descriptor_) != 0) fail_with_errno("sync", path_);
   if (::close(std::exchange(descriptor_, -1)) != 0) fail_with_errno("close", path_);
 }
 
-AtomicFile::AtomicFile(const std::filesystem::path& path)
-    : path_(path), temporary_(temporary_name(path)), file_(temporary_, OutputFile::Open::Create) {}
+AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path), temporary_(temporary_name(path)), file_(temporary_) {}
 
 AtomicFile::~AtomicFile() {
   std::error_code ignored;

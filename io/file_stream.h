@@ -32,9 +32,8 @@ class InputFile {
 /// A file for writing at any offset. Nothing is durable before `close`, which reports what the system could not write.
 class OutputFile {
  public:
-  enum class Open { Create, Existing };
-  /// `Create` requires that there is no such file yet.
-  OutputFile(std::filesystem::path path, Open how);
+  /// Creates the file; there must be none of that name yet.
+  explicit OutputFile(std::filesystem::path path);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();
@@ -43,6 +42,7 @@ class OutputFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   void write_at(std::span<const std::byte> bytes, std::int64_t offset);
+  void resize(std::int64_t bytes);
   /// fsync and close.
   void close();
 

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/tensor.h"
+#include "io/checkpoint/directory.h"
+#include "io/checkpoint/save.h"
+
+namespace oxrse::io {
+
+/// What is wrong with the files of a step directory, one sentence each that names file and, where it can be told, tensor. Reads
+/// every byte. Empty when all is well.
+std::vector<std::string> damage_of(const std::filesystem::path& step_directory);
+
+/// True when `path` is a step directory, or a checkpoints or run directory with at least one in it, whole or not.
+bool holds_checkpoint(const std::filesystem::path& path);
+
+/// A saved checkpoint, for reading.
+class Checkpoint {
+ public:
+  /// `path` is a step directory, a checkpoints directory or a run directory (one with checkpoints/ in it). Of the last two, the
+  /// checkpoint that was saved last; when that is damaged, `warn` is told and the one before is taken. A LATEST that names no
+  /// checkpoint is repaired. Every byte is verified. An Error says what is wrong when there is no whole one.
+  static Checkpoint open(const std::filesystem::path& path, const Warn& warn);
+  /// A step directory, or the newest one in `path`, of which only the manifest is read and verified, for looking at damaged ones.
+  static Checkpoint open_unverified(const std::filesystem::path& path);
+
+  [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
+  [[nodiscard]] std::int64_t step() const { return manifest_.step; }
+  [[nodiscard]] const Json& config() const { return manifest_.config; }
+  [[nodiscard]] const Manifest& manifest() const { return manifest_; }
+  [[nodiscard]] const std::vector<StoredTensor>& tensors() const { return manifest_.tensors; }
+  /// "rng", "sampler", ... as they were given to save_checkpoint.
+  [[nodiscard]] const Json& state() const { return state_; }
+  /// Empty when none was saved.
+  [[nodiscard]] const std::string& tokenizer_json() const { return tokenizer_json_; }
+
+  [[nodiscard]] bool has(std::string_view name, std::string_view part) const { return find(name, part) != nullptr; }
+  /// Fills `out` (contiguous, of any floating type) with a tensor. An Error names the tensor and both shapes when they differ.
+  void read(std::string_view name, std::string_view part, const Tensor& out) const;
+
+ private:
+  Checkpoint(std::filesystem::path directory, Manifest manifest);
+  void load_state();
+  [[nodiscard]] const StoredTensor* find(std::string_view name, std::string_view part) const;
+  void read_whole(const StoredTensor& tensor, const Tensor& out) const;
+
+  std::filesystem::path directory_;
+  Manifest manifest_;
+  Json state_ = Json::object();
+  std::string tokenizer_json_;
+};
+
+}  // namespace oxrse::io

@@ -1,0 +1,98 @@
+#include "io/checkpoint/directory.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "io/file_stream.h"
+#include "io/files.h"
+
+namespace oxrse::io {
+namespace {
+
+constexpr std::string_view kPrefix = "step_";
+constexpr std::size_t kStepDigits = 10;
+
+/// The step a directory of this name holds.
+std::optional<std::int64_t> step_in(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::string_view digits = name.substr(kPrefix.size());
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  const bool whole = error == std::errc() && end == digits.data() + digits.size();
+  if (!whole || digits.size() < kStepDigits || step_name(step) != name) return std::nullopt;
+  return step;
+}
+
+FoundCheckpoint look_at(const StepDirectory& directory) {
+  FoundCheckpoint found{directory, std::nullopt, ""};
+  try {
+    found.manifest = read_manifest(directory.path);
+    require(found.manifest->step == directory.step, "{} holds step {}", directory.path.string(), found.manifest->step);
+  } catch (const Error& error) {
+    found.manifest.reset();
+    found.damage = error.what();
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string step_name(std::int64_t step) { return fmt::format("{}{:0{}}", kPrefix, step, kStepDigits); }
+
+std::vector<StepDirectory> step_directories(const std::filesystem::path& checkpoints) {
+  std::vector<StepDirectory> found;
+  std::error_code error;
+  for (auto entry = std::filesystem::directory_iterator(checkpoints, error); !error && entry != std::filesystem::directory_iterator();
+       entry.increment(error)) {
+    const auto step = step_in(entry->path().filename().string());
+    if (step && entry->is_directory(error)) found.push_back({*step, entry->path()});
+  }
+  require(!error, "cannot list {}: {}", checkpoints.string(), error.message());
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  return found;
+}
+
+std::vector<FoundCheckpoint> find_checkpoints(const std::filesystem::path& checkpoints) {
+  std::vector<FoundCheckpoint> found;
+  for (const StepDirectory& directory : step_directories(checkpoints)) found.push_back(look_at(directory));
+  const auto rank = [](const FoundCheckpoint& f) { return std::pair(f.manifest ? f.manifest->sequence : -1, f.directory.step); };
+  std::sort(found.begin(), found.end(), [&](const auto& a, const auto& b) { return rank(a) > rank(b); });
+  return found;
+}
+
+std::optional<std::filesystem::path> read_latest(const std::filesystem::path& checkpoints) {
+  const std::filesystem::path file = checkpoints / "LATEST";
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return std::nullopt;
+  std::string name = read_file(file);
+  if (!name.empty() && name.back() == '\n') name.pop_back();
+  if (!step_in(name) || !std::filesystem::is_directory(checkpoints / name, error)) return std::nullopt;
+  return checkpoints / name;
+}
+
+void write_latest(const std::filesystem::path& checkpoints, std::int64_t step) {
+  write_file_atomically(checkpoints / "LATEST", step_name(step) + "\n");
+}
+
+void apply_retention(const std::filesystem::path& checkpoints, std::int64_t step, std::int64_t keep) {
+  if (keep == 0) return;
+  std::int64_t kept = 1;  // that of `step`
+  for (const FoundCheckpoint& found : find_checkpoints(checkpoints)) {
+    if (found.directory.step >= step) continue;
+    if (kept < keep) {
+      ++kept;
+    } else {
+      remove_checkpoint(found.directory.path);
+    }
+  }
+}
+
+void remove_checkpoint(const std::filesystem::path& step_directory) {
+  const std::filesystem::path doomed = step_directory.string() + ".tmp";
+  std::filesystem::remove_all(doomed);
+  rename_durably(step_directory, doomed);
+  std::filesystem::remove_all(doomed);
+}
+
+}  // namespace oxrse::io

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/checkpoint/manifest.h"
+
+namespace oxrse::io {
+
+/// Is given one sentence about something that is wrong but was dealt with.
+using Warn = std::function<void(const std::string&)>;
+
+/// A directory named like a complete checkpoint.
+struct StepDirectory {
+  std::int64_t step = 0;
+  std::filesystem::path path;
+};
+
+/// "step_0000000200"
+std::string step_name(std::int64_t step);
+/// The step directories in `checkpoints`, smallest step first. Unfinished ones (.tmp) and those set aside are not among them.
+std::vector<StepDirectory> step_directories(const std::filesystem::path& checkpoints);
+
+/// A step directory and its manifest, or what is wrong with that.
+struct FoundCheckpoint {
+  StepDirectory directory;
+  std::optional<Manifest> manifest;
+  std::string damage;
+};
+/// All of a directory, what was saved last first; those with unreadable manifests come last.
+std::vector<FoundCheckpoint> find_checkpoints(const std::filesystem::path& checkpoints);
+
+/// The step directory LATEST names; nothing when it is absent, empty, garbage or names what is not there.
+std::optional<std::filesystem::path> read_latest(const std::filesystem::path& checkpoints);
+void write_latest(const std::filesystem::path& checkpoints, std::int64_t step);
+
+/// Keeps the `keep` checkpoints up to `step` that were saved last (0 keeps all) and removes the others up to `step`. Those of later
+/// steps, which an earlier run left, stay. The checkpoint of `step` itself always stays.
+void apply_retention(const std::filesystem::path& checkpoints, std::int64_t step, std::int64_t keep);
+/// Removes a step directory such that a crash leaves nothing that looks complete.
+void remove_checkpoint(const std::filesystem::path& step_directory);
+
+}  // namespace oxrse::io

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "io/checkpoint/hdf5.h"
+#include "io/file_stream.h"
+
+namespace oxrse::io::hdf5 {
+
+/// A new HDF5 file whose structure is built in memory. Two reasons: the library cannot recover from a write that fails (after a
+/// full disk its next close crashes), so it must never write to a disk; and the bytes of tensors, which only get their places
+/// here, are then written with plain and fast system calls.
+class Image {
+ public:
+  Image();
+  ~Image();
+  Image(const Image&) = delete;
+  Image& operator=(const Image&) = delete;
+
+  [[nodiscard]] const Handle& file() const { return *file_; }
+  /// Ends the building; every handle of an object in the file must be gone.
+  void finish();
+  /// Bytes of the file.
+  [[nodiscard]] std::int64_t size() const { return size_; }
+  /// Writes everything but the bytes of the tensors, and gives the file its size. Only after `finish`.
+  void write_to(OutputFile& out) const;
+
+ private:
+  friend struct ImageDriver;
+  static constexpr std::int64_t kBlock = 4096;
+  using Block = std::array<std::byte, kBlock>;
+
+  std::map<std::int64_t, Block> blocks_;  // by index; what was never written is zero
+  std::int64_t size_ = 0;
+  std::unique_ptr<Handle> file_;
+};
+
+}  // namespace oxrse::io::hdf5
