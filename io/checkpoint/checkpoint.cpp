@@ -74,11 +74,11 @@ void repair_latest(const std::filesystem::path& checkpoints, const StepDirectory
   }
 }
 
-void mention_later_steps(const std::vector<FoundCheckpoint>& found, const StepDirectory& chosen, const Warn& warn) {
+void mention_later_steps(const std::vector<FoundCheckpoint>& found, const FoundCheckpoint& chosen, const Warn& warn) {
   for (const FoundCheckpoint& other : found) {
-    if (!other.manifest || other.directory.step <= chosen.step) continue;
+    if (!other.manifest || other.directory.step <= chosen.directory.step || other.manifest->sequence > chosen.manifest->sequence) continue;
     warn(fmt::format("{} is of a later step but was saved before {}, by an earlier run; it is not used", other.directory.path.string(),
-                     chosen.path.filename().string()));
+                     chosen.directory.path.filename().string()));
   }
 }
 
@@ -108,22 +108,27 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const Warn& warn)
     return checkpoint;
   }
   const std::filesystem::path checkpoints = checkpoints_in(path);
-  auto found = find_checkpoints(checkpoints);
-  std::string all_damage;
-  for (FoundCheckpoint& candidate : found) {
-    const auto damage = candidate.manifest ? damage_of_files(candidate.directory.path, *candidate.manifest) : std::vector{candidate.damage};
-    if (damage.empty()) {
-      repair_latest(checkpoints, candidate.directory, warn);
-      Checkpoint checkpoint(candidate.directory.path, std::move(*candidate.manifest));
-      candidate.manifest.reset();
-      mention_later_steps(found, candidate.directory, warn);
-      checkpoint.load_state();
-      return checkpoint;
-    }
-    for (const std::string& sentence : damage) warn(sentence + "; an earlier checkpoint is taken");
-    all_damage += "\n  " + damage.front();
-  }
+  const auto found = find_checkpoints(checkpoints);
   require(!found.empty(), "{} holds no checkpoint (no step_... directory)", checkpoints.string());
+  std::string all_damage;
+  const auto dismiss = [&](const std::string& damage) {
+    warn(damage + "; this checkpoint is not used");
+    all_damage += "\n  " + damage;
+  };
+  for (const FoundCheckpoint& candidate : found) {
+    if (!candidate.manifest) dismiss(candidate.damage);
+  }
+  for (const FoundCheckpoint& candidate : found) {
+    if (!candidate.manifest) continue;
+    const auto damage = damage_of_files(candidate.directory.path, *candidate.manifest);
+    for (const std::string& sentence : damage) dismiss(sentence);
+    if (!damage.empty()) continue;
+    repair_latest(checkpoints, candidate.directory, warn);
+    mention_later_steps(found, candidate, warn);
+    Checkpoint checkpoint(candidate.directory.path, *candidate.manifest);
+    checkpoint.load_state();
+    return checkpoint;
+  }
   fail("{} holds no whole checkpoint:{}", checkpoints.string(), all_damage);
 }
 
