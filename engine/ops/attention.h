@@ -13,13 +13,13 @@ namespace oxrse::ops {
 /// Dao et al., "FlashAttention", 2022.
 struct Attention {
   static constexpr std::string_view name = "attention";
-  Tensor o;                    // (B, T, H, D)
-  Tensor lse;                  // (B, H, T) accumulator type
-  ConstTensor q;               // (B, T, H, D); q, k, v may be strided views of one buffer
-  ConstTensor k;               // (B, S, K, D)
-  ConstTensor v;               // (B, S, K, D)
-  ConstTensor document_start;  // (B, T) i32: the first key that query t sees; optional
-  double scale = 1;            // usually 1/sqrt(D)
+  Tensor o;                         // (B, T, H, D)
+  Tensor lse;                       // (B, H, T) accumulator type
+  ConstTensor q;                    // (B, T, H, D); q, k, v may be strided views of one buffer
+  ConstTensor k;                    // (B, S, K, D)
+  ConstTensor v;                    // (B, S, K, D)
+  ConstTensor document_start = {};  // (B, T) i32: the first key that query t sees; optional
+  double scale = 1;                 // usually 1/sqrt(D)
   std::int64_t window = 0;
 
   /// delta = rowsum(do * o);  p = exp(scale*<q,k> - lse);  dv = p^T do;  ds = p * (do v^T - delta);
@@ -31,7 +31,7 @@ struct Attention {
     ConstTensor d_o;     // (B, T, H, D)
     ConstTensor o, lse;  // from the forward pass
     ConstTensor q, k, v;
-    ConstTensor document_start;
+    ConstTensor document_start = {};
     double scale = 1;
     std::int64_t window = 0;
   };

@@ -11,7 +11,7 @@ namespace oxrse::ops {
 struct CrossEntropy {
   static constexpr std::string_view name = "cross_entropy";
   Tensor loss;             // (N) accumulator type
-  Tensor dlogits;          // (N, V), optional; may be logits themselves
+  Tensor dlogits = {};     // (N, V), optional; may be logits themselves
   ConstTensor logits;      // (N, V)
   ConstTensor targets;     // (N) i32
   std::int64_t vocab = 0;  // columns from here on are padding

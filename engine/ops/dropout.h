@@ -10,9 +10,9 @@ namespace oxrse::ops {
 /// draws it again. The gradient of x is the same op on the gradient, without the residual.
 struct Dropout {
   static constexpr std::string_view name = "dropout";
-  Tensor y;              // (N, C); may be x or residual itself
-  ConstTensor x;         // (N, C)
-  ConstTensor residual;  // (N, C), optional
+  Tensor y;                   // (N, C); may be x or residual itself
+  ConstTensor x;              // (N, C)
+  ConstTensor residual = {};  // (N, C), optional
   double p = 0;
   RandomStream random;
   std::int64_t first_row = 0;

@@ -8,12 +8,12 @@ namespace oxrse::ops {
 /// Ba et al., "Layer normalization", 2016. Statistics by two passes, never E[x^2] - E[x]^2.
 struct LayerNorm {
   static constexpr std::string_view name = "layernorm";
-  Tensor y;       // (N, C)
-  Tensor mean;    // (N) accumulator type
-  Tensor rstd;    // (N) accumulator type
-  ConstTensor x;  // (N, C)
-  ConstTensor w;  // (C)
-  ConstTensor b;  // (C), optional
+  Tensor y;            // (N, C)
+  Tensor mean;         // (N) accumulator type
+  Tensor rstd;         // (N) accumulator type
+  ConstTensor x;       // (N, C)
+  ConstTensor w;       // (C)
+  ConstTensor b = {};  // (C), optional
   double eps = 1e-5;
 
   /// xhat = (x - mean) * rstd;  dx = rstd * (dy*w - mean_c(dy*w) - xhat * mean_c(dy*w*xhat));
@@ -22,7 +22,7 @@ struct LayerNorm {
     static constexpr std::string_view name = "layernorm.backward";
     Tensor dx;         // (N, C); may be the very tensor the residual's gradient is in, with to_dx = Add
     Tensor dw;         // (C) accumulator type
-    Tensor db;         // (C) accumulator type, optional
+    Tensor db = {};    // (C) accumulator type, optional
     ConstTensor dy;    // (N, C)
     ConstTensor x;     // (N, C)
     ConstTensor w;     // (C)

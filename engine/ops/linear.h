@@ -7,22 +7,22 @@ namespace oxrse::ops {
 /// y[n,o] = sum_i x[n,i] w[o,i] + bias[o] + residual[n,o]
 struct Linear {
   static constexpr std::string_view name = "linear";
-  Tensor y;              // (N, O), rows may be strided
-  ConstTensor x;         // (N, I), rows may be strided
-  ConstTensor w;         // (O, I), contiguous
-  ConstTensor bias;      // (O), optional
-  ConstTensor residual;  // (N, O), optional
+  Tensor y;                   // (N, O), rows may be strided
+  ConstTensor x;              // (N, I), rows may be strided
+  ConstTensor w;              // (O, I), contiguous
+  ConstTensor bias = {};      // (O), optional
+  ConstTensor residual = {};  // (N, O), optional
 
   /// dx = dy w;  dw = sum_n dy[n]^T x[n];  dbias = sum_n dy[n].
   /// Gradients of parameters are in accumulator_of(x). Any of dx, dw, dbias may be absent.
   struct Backward {
     static constexpr std::string_view name = "linear.backward";
-    Tensor dx;       // (N, I), rows may be strided
-    Tensor dw;       // (O, I) accumulator type
-    Tensor dbias;    // (O) accumulator type
-    ConstTensor dy;  // (N, O), rows may be strided
-    ConstTensor x;   // (N, I)
-    ConstTensor w;   // (O, I)
+    Tensor dx = {};     // (N, I), rows may be strided
+    Tensor dw = {};     // (O, I) accumulator type
+    Tensor dbias = {};  // (O) accumulator type
+    ConstTensor dy;     // (N, O), rows may be strided
+    ConstTensor x;      // (N, I)
+    ConstTensor w;      // (O, I)
     Write to_dx = Write::Assign;
     Write to_dw = Write::Assign;  // also for dbias
   };

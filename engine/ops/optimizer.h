@@ -30,10 +30,10 @@ struct ClipFactor {
 /// One parameter of a multi-tensor update. All views are flat and of one length.
 struct ParameterSlice {
   Tensor weight;         // what is updated: the master copy where there is one
-  Tensor compute;        // weight in the compute type; absent when that is `weight` itself
+  Tensor compute = {};   // weight in the compute type; absent when that is `weight` itself
   ConstTensor gradient;  // sum over tokens, not yet multiplied with factor
-  Tensor first;          // Adam: first moment; SGD: momentum, absent without
-  Tensor second;         // Adam: second moment
+  Tensor first = {};     // Adam: first moment; SGD: momentum, absent without
+  Tensor second = {};    // Adam: second moment
   bool decay = false;
 };
 

@@ -28,8 +28,10 @@ void check_threads(const OpCase& c);
 /// Tensors with gaps between rows give the bits that contiguous ones give.
 void check_strides(const OpCase& c, DType type = DType::F32);
 
+enum class Passes : std::uint8_t { Forward, Both };
+
 /// Results written into the memory of inputs are those written elsewhere.
-void check_in_place(const OpCase& c, const std::map<std::string, std::string>& in_place);
+void check_in_place(OpCase c, const std::map<std::string, std::string>& in_place, Passes passes = Passes::Both);
 
 /// Write::Add gives what was there plus what Write::Assign gives, for the `results` named; the others are the same.
 void check_add(const OpCase& c, const std::vector<std::string>& results);
@@ -40,30 +42,29 @@ void check_f32(const OpCase& c);
 /// All of the above that applies to a case with strided rows; gradients where it has a backward.
 void check_case(const OpCase& c);
 
-/// A formula in the arithmetic of type S: inputs to results.
+/// Inputs or results of a formula in the arithmetic of type S.
 template <class S>
-using Formula = std::function<std::map<std::string, std::vector<S>>(const std::map<std::string, std::vector<S>>&)>;
+using Named = std::map<std::string, std::vector<S>>;
 
 /// The inputs as numbers of type S.
 template <class S>
-std::map<std::string, std::vector<S>> inputs_as(const OpCase& c) {
-  std::map<std::string, std::vector<S>> result;
+Named<S> inputs_as(const OpCase& c) {
+  Named<S> result;
   for (const auto& [name, array] : c.inputs) result[name] = std::vector<S>(array.values.begin(), array.values.end());
   return result;
 }
 
 /// max |result - f64| <= bound * max |naive - f64| + 1e-5 with bound 3 for gradients ("d..."), else 2. See check_ratio.
-void check_against_naive(const std::string& label, const Arrays& results, const std::map<std::string, Values>& naive,
-                         const std::map<std::string, Values>& exact);
+void check_against_naive(const std::string& label, const Arrays& results, const Named<double>& naive, const Named<double>& exact);
 
-/// The kernels in f64 and f32 against `formula`, and in bf16 and f16 by the ratio rule: their error against the formula in f64 is at most
-/// 2 times (gradients: 3 times) that of the formula computed naively in the type, plus 1e-5. `formula` is generic:
-/// called with a map of named vector<S>, it returns the results it knows as such a map, for S = double, Rounded<bf16>, Rounded<f16>.
+/// The kernels in bf16 and f16 by the ratio rule: their error against `formula` in f64 is at most 2 times (gradients: 3 times) that of
+/// the formula computed naively in the type, plus 1e-5. The formula is generic: it takes the inputs as a Named<S> and returns the results
+/// it knows as one, for S = double, Rounded<bf16> and Rounded<f16>.
 template <class F>
 void check_ratio(const OpCase& c, const F& formula) {
   const auto check = [&]<class T>(TypeTag<T>) {
     const OpCase same = rounded_to(dtype_of<T>, c);
-    std::map<std::string, Values> naive;
+    Named<double> naive;
     for (const auto& [name, values] : formula(inputs_as<Rounded<T>>(same))) {
       for (const Rounded<T> v : values) naive[name].push_back(static_cast<double>(v));
     }
@@ -75,7 +76,7 @@ void check_ratio(const OpCase& c, const F& formula) {
 }
 
 /// The kernel in f64 against the formula: relative 1e-12 of the largest element.
-void check_formula(const OpCase& c, const std::map<std::string, Values>& expected);
+void check_formula(const OpCase& c, const Named<double>& expected);
 
 /// `f` throws an Error whose message contains every one of `parts`.
 void check_error(const std::function<void()>& f, const std::vector<std::string>& parts);
