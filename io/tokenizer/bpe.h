@@ -57,9 +57,9 @@ class BpeTokenizer final : public Tokenizer {
   BpeParts parts_;
   Splitter splitter_;
   MergeTable merges_;
-  std::vector<std::int32_t> byte_tokens_;                           // the token of every byte
+  std::vector<std::int32_t> byte_tokens_;                            // the token of every byte
   std::unordered_map<std::string_view, std::int32_t> whole_pieces_;  // filled when whole_pieces_first
-  TokenFinder always_found_;                                        // added tokens that are not special
+  TokenFinder always_found_;                                         // added tokens that are not special
   std::optional<std::int32_t> end_of_text_;
   std::uint64_t instance_;  // tells the tokenizers of a process apart in the word caches
 };

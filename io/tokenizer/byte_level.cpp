@@ -14,9 +14,7 @@ struct Map {
   std::array<std::int16_t, kStandIns> byte_of{};
 };
 
-constexpr bool stands_for_itself(unsigned byte) {
-  return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
-}
+constexpr bool stands_for_itself(unsigned byte) { return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae; }
 
 constexpr Map make_map() {
   Map map;

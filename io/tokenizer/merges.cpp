@@ -14,7 +14,7 @@ struct Node {
 };
 
 struct Candidate {
-  std::int32_t rank, left;    // the left node of the pair
+  std::int32_t rank, left;     // the left node of the pair
   std::int32_t first, second;  // the tokens when the candidate was found: it is void when they changed
   std::int32_t result;
 };

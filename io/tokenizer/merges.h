@@ -10,7 +10,7 @@ namespace oxrse::io {
 
 /// What becomes of a pair of neighbouring tokens.
 struct Merge {
-  std::int32_t rank = 0;    // lower ranks come first
+  std::int32_t rank = 0;     // lower ranks come first
   std::int32_t result = -1;  // the token the pair becomes
 };
 using MergeTable = PairMap<Merge>;

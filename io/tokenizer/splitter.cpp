@@ -59,7 +59,8 @@ struct Splitter::Program {
     const std::string translated = with_unicode_space(pattern);
     int error = 0;
     PCRE2_SIZE offset = 0;
-    code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(), PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr);
+    code =
+        pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(), PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr);
     require(code != nullptr, "the split pattern {} is not understood: {}", pattern, message_of(error));
     pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // where it is not available, matching is slower and the same
   }
@@ -78,8 +79,7 @@ Splitter& Splitter::operator=(Splitter&&) noexcept = default;
 
 bool Splitter::cuts_at_lines() const { return pattern_ == kGpt2Pattern || pattern_ == kLlama3Pattern; }
 
-Splitter::Search::Search(const Program& program)
-    : program_(program), match_(pcre2_match_data_create_from_pattern(program.code, nullptr)) {
+Splitter::Search::Search(const Program& program) : program_(program), match_(pcre2_match_data_create_from_pattern(program.code, nullptr)) {
   require(match_ != nullptr, "out of memory in a pattern search");
 }
 

@@ -1,0 +1,116 @@
+#include "io/data/text_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/core/error.h"
+#include "engine/core/json.h"
+#include "io/data/source.h"
+#include "io/tokenizer/utf8.h"
+
+namespace oxrse::io {
+namespace {
+
+constexpr std::size_t kPartBytes = std::size_t{1} << 20U;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+/// Where `text` is cut: after the first line end from kPartBytes on that an ASCII character other than white space follows.
+std::size_t part_of(std::string_view text) {
+  for (std::size_t i = text.find('\n', std::min(kPartBytes, text.size())); i < text.size(); i = text.find('\n', i + 1)) {
+    if (i + 1 < text.size() && text[i + 1] > ' ' && text[i + 1] < '\x7f') return i + 1;
+  }
+  return text.size();
+}
+
+std::string with_plain_line_ends(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t end = text.find("\r\n");
+    result += text.substr(0, end);
+    if (end == std::string_view::npos) break;
+    result += '\n';
+    text.remove_prefix(end + 2);
+  }
+  return result;
+}
+
+std::string text_of_record(std::string_view line, const std::string& where) {
+  Json record;
+  try {
+    record = Json::parse(line);
+  } catch (const Json::exception& error) {
+    fail("{}: not valid JSON ({}); every line is to be an object such as {{\"text\": \"...\"}}", where, error.what());
+  }
+  const bool fits = record.is_object() && record.contains("text") && record["text"].is_string();
+  require(fits, "{}: found {}; every line is to be an object with a string \"text\"", where, shown(record));
+  return std::move(record["text"].get_ref<std::string&>());
+}
+
+}  // namespace
+
+TextReader::TextReader(std::vector<std::filesystem::path> files, bool cut) : files_(std::move(files)), cut_(cut) {
+  for (const auto& file : files_) bytes_in_all_ += static_cast<std::int64_t>(std::filesystem::file_size(file));
+}
+
+void TextReader::open_next_file() {
+  const std::filesystem::path& path = files_[next_file_++];
+  file_.emplace(path);
+  rest_ = file_->text();
+  if (rest_.starts_with(kByteOrderMark)) take(kByteOrderMark.size());
+  require(!rest_.empty(), "{} is empty", path.string());
+  line_ = 0;
+  found_document_ = false;
+}
+
+std::string TextReader::take(std::size_t bytes) {
+  std::string taken(rest_.substr(0, bytes));
+  rest_.remove_prefix(bytes);
+  bytes_read_ += static_cast<std::int64_t>(bytes);
+  return taken;
+}
+
+std::optional<TextPart> TextReader::next() {
+  if (!file_) {
+    if (next_file_ == files_.size()) return std::nullopt;
+    open_next_file();
+  }
+  const std::filesystem::path& path = files_[next_file_ - 1];
+  while (!rest_.empty()) {
+    if (auto part = is_jsonl(path) ? next_of_jsonl() : next_of_text()) {
+      found_document_ = true;
+      return part;
+    }
+  }
+  require(found_document_, "{} has no documents: all of its \"text\" are empty", path.string());
+  file_.reset();
+  return TextPart{.text = "", .ends_document = false, .ends_file = true};
+}
+
+std::optional<TextPart> TextReader::next_of_text() {
+  const std::string_view part = rest_.substr(0, cut_ ? part_of(rest_) : rest_.size());
+  const std::size_t valid = valid_utf8_prefix(part);
+  if (valid < part.size()) {
+    const std::int64_t lines = line_ + std::count(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(valid), '\n') + 1;
+    const std::int64_t byte = file_->size() - static_cast<std::int64_t>(rest_.size() - valid);
+    fail("{}:{}: byte {} of the file, 0x{:02x}, is not UTF-8; convert the file, for example with iconv -f latin1 -t utf8",
+         files_[next_file_ - 1].string(), lines, byte, static_cast<std::uint8_t>(part[valid]));
+  }
+  line_ += std::count(part.begin(), part.end(), '\n');
+  std::string text = with_plain_line_ends(take(part.size()));
+  return TextPart{.text = std::move(text), .ends_document = rest_.empty()};
+}
+
+std::optional<TextPart> TextReader::next_of_jsonl() {
+  const std::string line = take(std::min(rest_.find('\n'), rest_.size() - 1) + 1);
+  ++line_;
+  if (line.find_first_not_of(" \t\r\n") == std::string::npos) return std::nullopt;
+  std::string text = text_of_record(line, fmt::format("{}:{}", files_[next_file_ - 1].string(), line_));
+  if (text.empty()) {
+    ++empty_documents_;
+    return std::nullopt;
+  }
+  return TextPart{.text = std::move(text), .ends_document = true};
+}
+
+}  // namespace oxrse::io
