@@ -27,7 +27,7 @@ bool in_child(const std::function<bool()>& f) {
 void flip_byte(const std::filesystem::path& path, std::size_t place) {
   std::string contents = read_file(path);
   contents[place] = static_cast<char>(contents[place] ^ 0x10);
-  write_file_atomically(path, contents);
+  put(path, contents);
 }
 
 std::vector<std::string> names_of(const std::filesystem::path& directory) {
@@ -91,7 +91,7 @@ TEST_CASE("a LATEST that names no checkpoint is repaired") {
   SmallState(100).save(dir.path());
   for (const char* contents : {"", "garbage\n", "step_0000000300\n", "../../etc/passwd", "step_0000000100/../step_0000000090"}) {
     CAPTURE(contents);
-    write_file_atomically(dir / "LATEST", contents);
+    put(dir / "LATEST", contents);
     Warnings warnings;
     CHECK(step_of_whole(dir.path(), warnings) == 100);
     REQUIRE(warnings.texts.size() == 1);
@@ -154,9 +154,9 @@ TEST_CASE("missing, shortened and foreign files are named") {
   };
   std::filesystem::remove(shard);
   expect("No such file");
-  write_file_atomically(shard, whole.substr(0, whole.size() / 2));
+  put(shard, whole.substr(0, whole.size() / 2));
   expect("bytes where");
-  write_file_atomically(shard, read_file(dir / "step_0000000100" / "shard_r00000.h5"));
+  put(shard, read_file(dir / "step_0000000100" / "shard_r00000.h5"));
   expect("damaged");
   std::filesystem::remove(dir / "step_0000000200" / "manifest.json");
   Warnings warnings;
@@ -169,8 +169,8 @@ TEST_CASE("an unfinished save of the same step is replaced") {
   const TemporaryDirectory dir;
   const auto stale = dir / "step_0000000010.tmp";
   std::filesystem::create_directories(stale);
-  write_file_atomically(stale / "shard_r00000.h5", "half a file");
-  write_file_atomically(stale / "shard_r00007.h5", "of another run");
+  put(stale / "shard_r00000.h5", "half a file");
+  put(stale / "shard_r00007.h5", "of another run");
   CHECK_FALSE(holds_checkpoint(dir.path()));
   SmallState(10).save(dir.path());
   CHECK(names_of(dir.path()) == std::vector<std::string>{"LATEST", "step_0000000010"});
@@ -243,7 +243,7 @@ TEST_CASE("a save that cannot be written fails with the reason and leaves the ol
 
 TEST_CASE("a directory that cannot be written is named") {
   const TemporaryDirectory dir;
-  write_file_atomically(dir / "file", "");
+  put(dir / "file", "");
   CHECK_THROWS_WITH(SmallState(1).save(dir / "file" / "checkpoints"), Contains((dir / "file").string()));
 }
 

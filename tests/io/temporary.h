@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "engine/core/error.h"
@@ -31,5 +32,10 @@ class TemporaryDirectory {
  private:
   std::filesystem::path path_;
 };
+
+/// Writes a file without the care of write_file_atomically, which waits for the disk.
+inline void put(const std::filesystem::path& path, const std::string& contents) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << contents;
+}
 
 }  // namespace oxrse::io
