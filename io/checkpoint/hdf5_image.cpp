@@ -45,14 +45,16 @@ struct ImageDriver {
     std::memset(buffer, 0, size);
     for_each_block(address, size, [&](std::int64_t index, std::size_t place, std::size_t done, std::size_t bytes) {
       const auto block = blocks.find(index);
-      if (block != blocks.end()) std::memcpy(static_cast<std::byte*>(buffer) + done, block->second.data() + place, bytes);
+      if (block != blocks.end()) std::memcpy(static_cast<std::byte*>(buffer) + done, block->second.bytes.data() + place, bytes);
     });
     return 0;
   }
   static herr_t write(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t address, std::size_t size, const void* buffer) {
     auto& blocks = image_of(file).blocks_;
     for_each_block(address, size, [&](std::int64_t index, std::size_t place, std::size_t done, std::size_t bytes) {
-      std::memcpy(blocks[index].data() + place, static_cast<const std::byte*>(buffer) + done, bytes);
+      Image::Block& block = blocks[index];
+      std::memcpy(block.bytes.data() + place, static_cast<const std::byte*>(buffer) + done, bytes);
+      for (std::size_t i = place; i < place + bytes; ++i) block.written.set(i);
     });
     return 0;
   }
@@ -95,8 +97,12 @@ void Image::finish() { require(file_->close(), "HDF5 cannot finish a file in mem
 
 void Image::write_to(OutputFile& out) const {
   for (const auto& [index, block] : blocks_) {
-    const std::int64_t begin = index * kBlock;
-    out.write_at(std::span(block).first(static_cast<std::size_t>(std::min(kBlock, size_ - begin))), begin);
+    for (std::size_t begin = 0; begin < block.written.size();) {
+      std::size_t end = begin;
+      while (end < block.written.size() && block.written[end]) ++end;
+      if (end > begin) out.write_at(std::span(block.bytes).subspan(begin, end - begin), index * kBlock + static_cast<std::int64_t>(begin));
+      begin = end + 1;
+    }
   }
   out.resize(size_);
 }

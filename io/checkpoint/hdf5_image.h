@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -26,15 +27,18 @@ class Image {
   void finish();
   /// Bytes of the file.
   [[nodiscard]] std::int64_t size() const { return size_; }
-  /// Writes everything but the bytes of the tensors, and gives the file its size. Only after `finish`.
+  /// Writes what HDF5 wrote, not touching the bytes of the tensors, and gives the file its size. Only after `finish`.
   void write_to(OutputFile& out) const;
 
  private:
   friend struct ImageDriver;
   static constexpr std::int64_t kBlock = 4096;
-  using Block = std::array<std::byte, kBlock>;
+  struct Block {
+    std::array<std::byte, kBlock> bytes{};
+    std::bitset<kBlock> written;
+  };
 
-  std::map<std::int64_t, Block> blocks_;  // by index; what was never written is zero
+  std::map<std::int64_t, Block> blocks_;  // by index; what was never written reads as zero
   std::int64_t size_ = 0;
   std::unique_ptr<Handle> file_;
 };

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -17,6 +18,8 @@ struct CheckpointEntry {
   std::string
       part;  // "model": compute weights that have no master copy; "master", "exp_avg", "exp_avg_sq", "momentum", ...: the optimizer's
   ConstTensor tensor;  // contiguous, of a floating type
+  std::function<void(const Tensor&)> fill =
+      {};  // when set, makes the elements when they are written; `tensor` then only says type and shape
 };
 
 /// Everything else that is saved.

@@ -42,36 +42,57 @@ class Groups {
   hdf5::Handle model_, optim_;
 };
 
-StoredTensor place(const CheckpointEntry& entry, Groups& groups, std::int64_t file_index) {
-  const ConstTensor& tensor = entry.tensor;
-  const std::vector<std::int64_t> shape(tensor.sizes().begin(), tensor.sizes().end());
-  const std::vector<std::int64_t> origin(shape.size(), 0);
-  const std::string checksum = hex(xxh3(bytes_of(tensor)));
-  const hdf5::Handle dataset = groups.dataset(entry);
-  hdf5::set_attribute(dataset, "global_shape", shape);
-  hdf5::set_attribute(dataset, "offset", origin);
-  hdf5::set_attribute(dataset, "global_dtype", name_of(tensor.dtype()));
-  hdf5::set_attribute(dataset, "xxh3", checksum);
-  return {entry.name, entry.part, tensor.dtype(), shape, {{file_index, origin, shape, hdf5::offset_of(dataset), checksum}}};
-}
+/// Writes the tensors of a shard, each as soon as it has its place, so that made ones need memory for one only.
+class TensorWriter {
+ public:
+  TensorWriter(OutputFile& out, const hdf5::Handle& root, std::int64_t file_index) : out_(out), groups_(root), file_index_(file_index) {}
+
+  StoredTensor write(const CheckpointEntry& entry) {
+    const ConstTensor tensor = elements_of(entry);
+    const std::vector<std::int64_t> shape(tensor.sizes().begin(), tensor.sizes().end());
+    const std::vector<std::int64_t> origin(shape.size(), 0);
+    const std::string checksum = hex(xxh3(bytes_of(tensor)));
+    const hdf5::Handle dataset = groups_.dataset(entry);
+    const std::int64_t position = hdf5::offset_of(dataset);
+    hdf5::set_attribute(dataset, "global_shape", shape);
+    hdf5::set_attribute(dataset, "offset", origin);
+    hdf5::set_attribute(dataset, "global_dtype", name_of(tensor.dtype()));
+    hdf5::set_attribute(dataset, "xxh3", checksum);
+    out_.write_at(bytes_of(tensor), position);
+    return {entry.name, entry.part, tensor.dtype(), shape, {{file_index_, origin, shape, position, checksum}}};
+  }
+
+ private:
+  ConstTensor elements_of(const CheckpointEntry& entry) {
+    if (!entry.fill) return entry.tensor;
+    buffer_.resize(static_cast<std::size_t>(entry.tensor.bytes()));
+    const Tensor made(buffer_.data(), entry.tensor.dtype(), entry.tensor.sizes());
+    entry.fill(made);
+    return made;
+  }
+
+  OutputFile& out_;
+  Groups groups_;
+  std::int64_t file_index_;
+  std::vector<std::byte> buffer_;
+};
 
 }  // namespace
 
 std::vector<StoredTensor> write_shard(const std::filesystem::path& path, std::int64_t file_index, const CheckpointState& state,
                                       std::span<const CheckpointEntry> entries) {
   std::vector<StoredTensor> table;
+  OutputFile file(path);
   hdf5::Image image;
   {
     const hdf5::Handle root = hdf5::open_group(image.file(), "/");
     describe_shard(root, state, file_index, 1);
     write_state(root, state);
-    Groups groups(root);
-    for (const CheckpointEntry& entry : entries) table.push_back(place(entry, groups, file_index));
+    TensorWriter writer(file, root, file_index);
+    for (const CheckpointEntry& entry : entries) table.push_back(writer.write(entry));
   }
   image.finish();
-  OutputFile file(path);
   image.write_to(file);
-  for (std::size_t i = 0; i < entries.size(); ++i) file.write_at(bytes_of(entries[i].tensor), table[i].pieces.front().position);
   file.close();
   return table;
 }

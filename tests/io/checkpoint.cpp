@@ -95,6 +95,21 @@ TEST_CASE("what cannot be saved is refused before anything is written") {
   CHECK(std::filesystem::is_empty(dir.path()));
 }
 
+TEST_CASE("tensors can be made while they are written") {
+  const TemporaryDirectory a, b;
+  const SmallState whole(3);
+  whole.save(a.path());
+  SmallState made(3);
+  for (std::size_t i = 0; i < made.entries.size(); ++i) {
+    CheckpointEntry& entry = made.entries[i];
+    const ConstTensor source = entry.tensor;
+    entry.tensor = ConstTensor(nullptr, source.dtype(), source.sizes());
+    entry.fill = [source](const Tensor& out) { std::memcpy(out.address(), source.address(), static_cast<std::size_t>(source.bytes())); };
+  }
+  made.save(b.path());
+  CHECK(read_file(a / "step_0000000003" / "shard_r00000.h5") == read_file(b / "step_0000000003" / "shard_r00000.h5"));
+}
+
 TEST_CASE("equal states make equal files") {
   const TemporaryDirectory a, b;
   SmallState(3).save(a.path());

@@ -35,6 +35,7 @@ class TemporaryDirectory {
 
 /// Writes a file without the care of write_file_atomically, which waits for the disk.
 inline void put(const std::filesystem::path& path, const std::string& contents) {
+  std::filesystem::remove(path);  // some file systems wait for the disk when a file is overwritten
   std::ofstream(path, std::ios::binary | std::ios::trunc) << contents;
 }
 
