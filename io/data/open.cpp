@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/core/error.h"
+#include "io/data/open_source.h"
 
 namespace oxrse::io {
 namespace {
@@ -24,7 +25,7 @@ DatasetOptions options_of(const DataRequest& request, const Tokenizer* tokenizer
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> open_tokenizer(const DataConfig& config, const OnProgress& /*progress*/) {
+std::unique_ptr<Tokenizer> open_tokenizer(const DataConfig& config, const OnProgress& progress) {
   require(!config.tokenizer || !config.bpe_vocab,
           "data.tokenizer and data.bpe_vocab are both set; leave out bpe_vocab to use {}, or tokenizer to train one",
           config.tokenizer.value_or(""));
@@ -32,9 +33,14 @@ std::unique_ptr<Tokenizer> open_tokenizer(const DataConfig& config, const OnProg
   const Source source = find_source(training_source(config));
   if (source.kind == Source::Kind::Tokens) {
     const fs::path beside = fs::path(source.name) / "tokenizer.json";
+    require(!config.bpe_vocab, "{} is tokenised already, so no tokenizer can be trained on it: leave out data.bpe_vocab", source.name);
     return fs::exists(beside) ? load_tokenizer(beside.string()) : nullptr;
   }
-  fail("{} is text, which needs a tokenizer: set data.tokenizer to \"bytes\" or a tokenizer.json, or data.bpe_vocab", source.name);
+  require(config.bpe_vocab.has_value(),
+          "{} is text, which needs a tokenizer: set data.tokenizer to \"bytes\" or a tokenizer.json, or data.bpe_vocab to the size of one "
+          "to be trained",
+          source.name);
+  return open_trained_tokenizer(source, *config.bpe_vocab, cache_of(config), progress);
 }
 
 TrainingData open_training_data(const DataConfig& config, const Tokenizer* tokenizer, const DataRequest& request,

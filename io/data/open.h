@@ -6,7 +6,7 @@
 
 #include "io/data/config.h"
 #include "io/data/dataset.h"
-#include "io/data/tokenise.h"
+#include "io/data/progress.h"
 #include "io/tokenizer/tokenizer.h"
 
 namespace oxrse::io {

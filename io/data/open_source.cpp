@@ -1,11 +1,14 @@
+#include "io/data/open_source.h"
+
+#include <algorithm>
 #include <cstdlib>
-#include <optional>
-#include <utility>
+#include <vector>
 
 #include "engine/core/error.h"
 #include "engine/core/json.h"
 #include "io/checksum.h"
 #include "io/data/tokenise.h"
+#include "io/data/train_tokenizer.h"
 #include "io/files.h"
 
 namespace oxrse::io {
@@ -51,13 +54,14 @@ void append_file(TokenStream& stream, const Shards& shards, std::int64_t begin, 
   }
 }
 
-std::uint64_t cache_key(const Source& source, const Tokenizer& tokenizer) {
-  std::vector<std::uint64_t> parts = {kCacheVersion, tokenizer.fingerprint()};
+/// A name for what is made from the text of `source` in a way that `recipe` stands for.
+std::string cache_key(const Source& source, std::uint64_t recipe) {
+  std::vector<std::uint64_t> parts = {kCacheVersion, recipe};
   for (const fs::path& file : source.files) {
     parts.push_back(xxh3_of_file(file));
     parts.push_back(is_jsonl(file) ? 1 : 0);
   }
-  return xxh3(std::as_bytes(std::span(parts)));
+  return hex(xxh3(std::as_bytes(std::span(parts))));
 }
 
 }  // namespace
@@ -83,11 +87,18 @@ TokenStream open_source(const Source& source, const Tokenizer* tokenizer, const 
   if (source.kind == Source::Kind::Tokens) return open_tokens(source);
   require(tokenizer != nullptr,
           "{} is text, which needs a tokenizer: set data.tokenizer to \"bytes\" or a tokenizer.json, or data.bpe_vocab", source.name);
-  const fs::path directory = cache / ("tokens-" + hex(cache_key(source, *tokenizer)));
+  const fs::path directory = cache / ("tokens-" + cache_key(source, tokenizer->fingerprint()));
   if (!fs::exists(directory / "dataset.json")) {
     make_directory_atomically(directory, [&](const fs::path& temporary) { tokenise(source.files, *tokenizer, temporary, progress); });
   }
   return open_tokens(find_source(directory.string()));
+}
+
+std::unique_ptr<Tokenizer> open_trained_tokenizer(const Source& source, std::int64_t vocab, const fs::path& cache,
+                                                  const OnProgress& progress) {
+  const fs::path file = cache / fmt::format("tokenizer-{}.json", cache_key(source, static_cast<std::uint64_t>(vocab)));
+  if (!fs::exists(file)) train_tokenizer(source.files, vocab, progress)->save(file.string());
+  return load_tokenizer(file.string());
 }
 
 fs::path default_cache() {

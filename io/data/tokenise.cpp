@@ -9,22 +9,14 @@
 
 #include "engine/core/error.h"
 #include "io/data/dataset_writer.h"
-#include "io/data/text_reader.h"
+#include "io/data/text_groups.h"
 #include "io/data/workers.h"
 
 namespace oxrse::io {
 namespace {
 
 constexpr std::int64_t kTokensPerShard = std::int64_t{1} << 26U;  // 128 or 256 MiB, held in memory while a shard is filled
-constexpr std::size_t kGroupBytes = std::size_t{1} << 20U;        // of text that a worker takes at once
 constexpr std::int64_t kGroupsAhead = 64;                         // that may wait for an earlier one to be written
-
-/// Parts of documents in reading order, and their tokens.
-struct Group {
-  std::vector<TextPart> parts;
-  std::vector<std::vector<std::int32_t>> tokens;
-  std::int64_t bytes_read = 0;  // by the reader when it had read this group
-};
 
 /// Workers take groups of text in turn, encode them at the same time and hand them on in reading order.
 class Pipeline {
@@ -34,7 +26,7 @@ class Pipeline {
       : files_(files),
         tokenizer_(tokenizer),
         progress_(progress),
-        reader_(files, tokenizer.cuts_at_lines()),
+        groups_(TextReader(files, tokenizer.cuts_at_lines())),
         writer_(directory, tokenizer, kTokensPerShard) {}
 
   TokeniseSummary run() {
@@ -42,46 +34,36 @@ class Pipeline {
     writer_.finish();
     return {.tokens = writer_.tokens(),
             .documents = writer_.documents(),
-            .empty_documents = reader_.empty_documents(),
-            .bytes = reader_.bytes_in_all()};
+            .empty_documents = groups_.reader().empty_documents(),
+            .bytes = groups_.reader().bytes_in_all()};
   }
 
  private:
+  struct Encoded {
+    TextGroups::Group group;
+    std::vector<std::vector<std::int32_t>> tokens;  // of each part
+  };
+
   void work() {
     try {
-      std::int64_t number = 0;
-      for (Group group = read(number); !group.parts.empty(); group = read(number)) {
-        group.tokens.resize(group.parts.size());
-        for (std::size_t i = 0; i < group.parts.size(); ++i) tokenizer_.encode_to(group.tokens[i], group.parts[i].text);
-        hand_on(number, std::move(group));
+      for (TextGroups::Group group = groups_.next(); !group.parts.empty(); group = groups_.next()) {
+        Encoded encoded{.group = std::move(group), .tokens = {}};
+        for (const TextPart& part : encoded.group.parts) tokenizer_.encode_to(encoded.tokens.emplace_back(), part.text);
+        hand_on(std::move(encoded));
       }
     } catch (...) {
-      const std::lock_guard lock(write_guard_);
+      const std::lock_guard lock(guard_);
       failed_ = true;
       written_.notify_all();
       throw;
     }
   }
 
-  Group read(std::int64_t& number) {
-    const std::lock_guard lock(read_guard_);
-    Group group;
-    std::size_t bytes = 0;
-    while (bytes < kGroupBytes) {
-      auto part = reader_.next();
-      if (!part) break;
-      bytes += part->text.size() + 64;  // so that groups of tiny documents do not grow without end
-      group.parts.push_back(std::move(*part));
-    }
-    group.bytes_read = reader_.bytes_read();
-    number = next_to_read_++;
-    return group;
-  }
-
-  void hand_on(std::int64_t number, Group group) {
-    std::unique_lock lock(write_guard_);
+  void hand_on(Encoded encoded) {
+    std::unique_lock lock(guard_);
+    const std::int64_t number = encoded.group.number;
     written_.wait(lock, [&] { return failed_ || number < next_to_write_ + kGroupsAhead; });
-    waiting_.emplace(number, std::move(group));
+    waiting_.emplace(number, std::move(encoded));
     while (!failed_ && !waiting_.empty() && waiting_.begin()->first == next_to_write_) {
       write(waiting_.begin()->second);
       waiting_.erase(waiting_.begin());
@@ -90,27 +72,27 @@ class Pipeline {
     written_.notify_all();
   }
 
-  void write(const Group& group) {
-    for (std::size_t i = 0; i < group.parts.size(); ++i) {
-      writer_.add(group.tokens[i]);
-      if (group.parts[i].ends_document) writer_.end_document();
-      if (group.parts[i].ends_file) writer_.end_file(files_[files_written_++].string());
+  void write(const Encoded& encoded) {
+    for (std::size_t i = 0; i < encoded.tokens.size(); ++i) {
+      const TextPart& part = encoded.group.parts[i];
+      writer_.add(encoded.tokens[i]);
+      if (part.ends_document) writer_.end_document();
+      if (part.ends_file) writer_.end_file(files_[files_written_++].string());
     }
-    if (progress_) progress_({.what = "tokenising", .done = group.bytes_read, .total = reader_.bytes_in_all()});
+    if (progress_)
+      progress_({.what = "tokenising", .unit = "bytes", .done = encoded.group.bytes_read, .total = groups_.reader().bytes_in_all()});
   }
 
   const std::vector<std::filesystem::path>& files_;
   const Tokenizer& tokenizer_;
   const OnProgress& progress_;
 
-  std::mutex read_guard_;
-  TextReader reader_;
-  std::int64_t next_to_read_ = 0;
+  TextGroups groups_;
 
-  std::mutex write_guard_;
+  std::mutex guard_;  // of what follows
   std::condition_variable written_;
   DatasetWriter writer_;
-  std::map<std::int64_t, Group> waiting_;
+  std::map<std::int64_t, Encoded> waiting_;
   std::int64_t next_to_write_ = 0;
   std::size_t files_written_ = 0;
   bool failed_ = false;

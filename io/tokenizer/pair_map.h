@@ -31,7 +31,13 @@ class PairMap {
     return slot.value;
   }
 
-  [[nodiscard]] std::size_t size() const { return count_; }
+  /// Calls `f(left, right, value)` for every pair, in no particular order.
+  template <class F>
+  void for_each(F&& f) const {
+    for (const Slot& slot : slots_) {
+      if (slot.key != kFree) f(static_cast<std::int32_t>(slot.key >> 32U), static_cast<std::int32_t>(slot.key), slot.value);
+    }
+  }
 
  private:
   static constexpr std::uint64_t kFree = ~std::uint64_t{0};  // no pair has this key, as tokens are not negative

@@ -61,6 +61,14 @@ std::string Tokenizer::decode(std::span<const std::int32_t> tokens) const {
 
 void Tokenizer::save(const std::string& path) const { write_file_atomically(path, to_json()); }
 
+std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& name) {
+  try {
+    return std::make_unique<BpeTokenizer>(read_tokenizer_json(text));
+  } catch (const Error& error) {
+    throw error.in(name);
+  }
+}
+
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& spec) {
   if (spec == "bytes") return make_byte_tokenizer();
   require(fs::exists(spec), "there is no tokenizer {}: give \"bytes\", a tokenizer.json or a directory with one", spec);

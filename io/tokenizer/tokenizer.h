@@ -49,6 +49,9 @@ class Tokenizer {
 /// (with merges.txt next to it), or a directory that holds either. An Error names the file and what is wrong or not supported.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& spec);
 
+/// From the contents of a tokenizer.json, such as to_json() gives; `name` stands for it in errors.
+std::unique_ptr<Tokenizer> tokenizer_from_json(const std::string& text, const std::string& name);
+
 /// Decodes a growing sequence of tokens, giving out only whole UTF-8 characters.
 class StreamDecoder {
  public:

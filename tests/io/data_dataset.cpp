@@ -48,7 +48,7 @@ TEST_CASE("token files that cannot be used are refused with their names", "[data
   };
   write_llmc(directory / "bad.bin", counting(0, 60));
   CHECK_THAT(refusal("bad.bin"), Contains("bad.bin, byte 1124: token 50 is not below the vocabulary of 50"));
-  write_llmc(directory / "large.bin", std::vector<std::uint32_t>{1, 2, 3, 0x80000001U});
+  write_llmc(directory / "large.bin", std::vector<std::uint32_t>{1, 2, 3, 0x80000001U, 5, 6, 7, 8, 9, 10});
   CHECK_THAT(refusal("large.bin"), Contains("large.bin, byte 1036: token 2147483649 is not below"));
   write_llmc(directory / "none.bin", std::vector<std::uint16_t>{});
   CHECK_THAT(refusal("none.bin"), Contains("none.bin: the header says 0 tokens"));
