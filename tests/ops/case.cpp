@@ -65,6 +65,13 @@ Tensor Run::output(const std::string& name, DType as, const Sizes& sizes, std::i
   return tensors_.insert_or_assign(name, std::move(tensor)).first->second.view();
 }
 
+Tensor Run::rows_copy(const std::string& name, const std::string& input) {
+  const Array& from = inputs_.find(input)->second;
+  Tensor tensor = rows_out(name, from.sizes);
+  tensors_.at(name).set(from.values);
+  return tensor;
+}
+
 Values Run::before(std::size_t count) { return normal({static_cast<std::int64_t>(count)}, 77).values; }
 
 Arrays Run::results() const {

@@ -56,6 +56,8 @@ class Run {
   /// A result written with `write()`: starts with known numbers when it is added to.
   Tensor sum_out(const std::string& name, DType as, const Sizes& sizes) { return output(name, as, sizes, 0, true); }
   Tensor sum_rows_out(const std::string& name, const Sizes& sizes) { return output(name, type(), sizes, setting_.gap, true); }
+  /// A result that starts as a copy of an input, for ops that work in place.
+  Tensor rows_copy(const std::string& name, const std::string& input);
   /// A tensor made by name before, as input of a later op.
   [[nodiscard]] Tensor made(const std::string& name) const;
 
@@ -66,7 +68,7 @@ class Run {
   }
 
   /// Results by name, after checking that every tensor is intact and every result written (an Error names the tensor).
-  [[nodiscard]] Arrays results() const;
+  Arrays results() const;  // NOLINT(modernize-use-nodiscard): also called for its checks
   [[nodiscard]] std::map<std::string, std::vector<std::byte>> bits() const;
   /// What a result that was added to started with.
   [[nodiscard]] static Values before(std::size_t count);

@@ -129,7 +129,7 @@ TEST_CASE("layernorm: one column, no rows") {
   const Arrays results = execute(one, {.type = DType::F32});
   const double bias = rounded(DType::F32, one.inputs.at("b").values[0]);
   for (const double y : results.at("y").values) CHECK(y == Approx(bias).margin(1e-6));
-  for (const double dx : results.at("dx").values) CHECK(std::abs(dx) <= 1e-5);
+  for (const double dx : results.at("dx").values) CHECK(std::abs(dx) <= 1e-4);  // rounding, times rstd = 316
   CHECK(execute(layernorm(0, 7), {}).at("dw").values == Values(7, 0.0));
 }
 
