@@ -36,30 +36,26 @@ struct f16 {
   explicit operator float() const;
 };
 
+// Both ways without branches, so that loops over them become vector code.
 inline f16::f16(float value) {
   const auto u = std::bit_cast<std::uint32_t>(value);
-  const auto sign = static_cast<std::uint16_t>((u >> 16U) & 0x8000U);
+  const std::uint32_t sign = (u >> 16U) & 0x8000U;
   const std::uint32_t magnitude = u & 0x7fffffffU;
-  if (magnitude > 0x7f800000U) {
-    bits = static_cast<std::uint16_t>(sign | 0x7e00U);
-  } else if (magnitude >= 0x47800000U) {  // 65536 and above; 65520..65535 round up to infinity below
-    bits = static_cast<std::uint16_t>(sign | 0x7c00U);
-  } else if (magnitude < 0x38800000U) {  // below 2^-14: subnormal, so add a constant that leaves the rounded bits in place
-    const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
-    bits = static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U));
-  } else {
-    const std::uint32_t rebased = magnitude - 0x38000000U;
-    bits = static_cast<std::uint16_t>(sign | ((rebased + 0xfffU + ((rebased >> 13U) & 1U)) >> 13U));
-  }
+  const std::uint32_t rebased = magnitude - 0x38000000U;
+  const std::uint32_t normal = (rebased + 0xfffU + ((rebased >> 13U) & 1U)) >> 13U;  // 65520..65535 round up to infinity
+  // Below 2^-14: adding a constant leaves the rounded bits in place.
+  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3f000000U;
+  const std::uint32_t finite = magnitude < 0x38800000U ? subnormal : normal;
+  const std::uint32_t special = magnitude > 0x7f800000U ? 0x7e00U : 0x7c00U;
+  bits = static_cast<std::uint16_t>(sign | (magnitude >= 0x47800000U ? special : finite));
 }
 
 inline f16::operator float() const {
   const std::uint32_t sign = (bits & 0x8000U) << 16U;
   const std::uint32_t magnitude = bits & 0x7fffU;
-  if (magnitude >= 0x7c00U) return std::bit_cast<float>(sign | 0x7f800000U | (magnitude & 0x3ffU) << 13U);
-  if (magnitude >= 0x400U) return std::bit_cast<float>(sign | ((magnitude << 13U) + 0x38000000U));
-  const float value = static_cast<float>(magnitude) * 0x1p-24F;
-  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(value));
+  const float finite = std::bit_cast<float>(magnitude << 13U) * 0x1p112F;  // moves the exponent's bias; exact for subnormals too
+  const std::uint32_t special = 0x7f800000U | magnitude << 13U;
+  return std::bit_cast<float>(sign | (magnitude >= 0x7c00U ? special : std::bit_cast<std::uint32_t>(finite)));
 }
 
 template <class T>

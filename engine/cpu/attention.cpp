@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/cpu/attention_tile.h"
+#include "engine/cpu/convert.h"
 #include "engine/cpu/math.h"
 
 namespace oxrse::ops {
@@ -100,7 +101,7 @@ class Forward {
       lse[i] = blind ? std::numeric_limits<R>::infinity() : maximum_[i] + std::log(total_[i]);
       const R factor = blind ? R{0} : R{1} / total_[i];
       T* row = o.data + (queries_.first + i) * o.stride;
-      for (std::int64_t j = 0; j < d_; ++j) row[j] = T(sums_[i * width_ + j] * factor);
+      for (std::int64_t j = 0; j < d_; ++j) store(row[j], sums_[i * width_ + j] * factor);
     }
   }
 

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "engine/cpu/attention_tile.h"
+#include "engine/cpu/convert.h"
 #include "engine/cpu/math.h"
 #include "engine/ops/attention.h"
 
@@ -134,7 +135,7 @@ class Backward {
 
   void write(const R* from, std::int64_t rows, R scale, HeadRows<T> to) const {
     for (std::int64_t i = 0; i < rows; ++i) {
-      for (std::int64_t j = 0; j < d_; ++j) to.data[i * to.stride + j] = T(scale * from[i * width_ + j]);
+      for (std::int64_t j = 0; j < d_; ++j) store(to.data[i * to.stride + j], scale * from[i * width_ + j]);
     }
   }
 

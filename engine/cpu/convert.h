@@ -19,7 +19,8 @@ inline float rounded_to_odd(double value) {
   return exact == value || value != value ? nearest : std::bit_cast<float>(toward_zero | 1U);
 }
 
-/// `value` as a To, rounded once to nearest even.
+/// `value` as a To, rounded once to nearest even. Kernels store through this function and not through `bf16(value)`: of a loop that
+/// constructs an object of class type, gcc 12 makes no vector code.
 template <class To, class From>
 To convert(From value) {
   if constexpr (std::is_same_v<To, From>) {
@@ -30,6 +31,16 @@ To convert(From value) {
     return static_cast<To>(static_cast<float>(value));
   } else {
     return static_cast<To>(value);
+  }
+}
+
+/// to = value, rounded once to nearest even. In loops, because gcc 12 makes vector code of assignments of numbers, but not of classes.
+template <class To, class From>
+void store(To& to, From value) {
+  if constexpr (sizeof(To) == 2) {
+    to.bits = convert<To>(value).bits;
+  } else {
+    to = convert<To>(value);
   }
 }
 

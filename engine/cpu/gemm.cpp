@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/cpu/convert.h"
 #include "engine/cpu/gemm_tile.h"
 #include "engine/cpu/parallel.h"
 
@@ -50,24 +51,25 @@ struct Area {
   std::int64_t row, row_end, column, column_end;
 };
 
-/// C = sums + bias + residual (+ C) over an area; `sums` has rows of `stride`.
+/// to[i] += from[i]
+template <class R, class T>
+void add_row(R* to, const T* from, std::int64_t count) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) to[i] += static_cast<R>(from[i]);
+}
+
+/// C = sums + bias + residual (+ C) over an area; `sums` has rows of `stride` and is used up.
 template <class T>
-void finish(const Gemm& g, const Area& area, const accumulator_t<T>* sums, std::int64_t stride) {
-  using R = accumulator_t<T>;
+void finish(const Gemm& g, const Area& area, accumulator_t<T>* sums, std::int64_t stride) {
   const std::int64_t columns = area.column_end - area.column;
-  for (std::int64_t i = area.row; i < area.row_end; ++i) {
-    const R* from = sums + (i - area.row) * stride;
-    T* c = g.c.data<T>() + i * g.c.stride(0) + area.column;
-    const T* bias = g.bias.present() ? g.bias.data<T>() + area.column : nullptr;
-    const T* residual = g.residual.present() ? g.residual.data<T>() + i * g.residual.stride(0) + area.column : nullptr;
-    const bool add = g.to_c == Write::Add;
-    for (std::int64_t j = 0; j < columns; ++j) {
-      R value = from[j];
-      if (bias != nullptr) value += static_cast<R>(bias[j]);
-      if (residual != nullptr) value += static_cast<R>(residual[j]);
-      if (add) value += static_cast<R>(c[j]);
-      c[j] = T(value);
-    }
+  const auto row_of = [&](const auto& x, std::int64_t i) { return x.template data<T>() + i * x.stride(0) + area.column; };
+  for (std::int64_t i = area.row; i < area.row_end; ++i, sums += stride) {
+    T* c = row_of(g.c, i);
+    if (g.bias.present()) add_row(sums, g.bias.data<T>() + area.column, columns);
+    if (g.residual.present()) add_row(sums, row_of(g.residual, i), columns);
+    if (g.to_c == Write::Add) add_row(sums, c, columns);
+#pragma omp simd
+    for (std::int64_t j = 0; j < columns; ++j) store(c[j], sums[j]);
   }
 }
 
@@ -129,10 +131,10 @@ class Product {
                .add = add});
   }
 
-  void finish_area(const Area& area, const std::byte* sums) const {
+  void finish_area(const Area& area, std::byte* sums) const {
     visit_floating(g_.c.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
-      finish<T>(g_, area, reinterpret_cast<const accumulator_t<T>*>(sums), grid_.n);
+      finish<T>(g_, area, reinterpret_cast<accumulator_t<T>*>(sums), grid_.n);
     });
   }
 
