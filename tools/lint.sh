@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# clang-tidy (.clang-tidy) over the engine and its tools, or over the files given; needs a configured build/.
+#
+#   tools/lint.sh [--seconds N] [FILE.cpp...]      stops starting new files after N seconds and says how many are left
+set -euo pipefail
+cd "$(dirname "$0")/.."
+limit=86400
+if [ "${1:-}" = --seconds ]; then limit=$2; shift 2; fi
+if [ $# -eq 0 ]; then
+  # Another order every day, so that a limit leaves out other files each time.
+  mapfile -t files < <(find engine comm io tools -name '*.cpp' 2>/dev/null | sort | shuf --random-source=<(yes "$(date +%j)"))
+else
+  files=("$@")
+fi
+end=$(($(date +%s) + limit))
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+export end results
+# One character a file: where it is written tells how the file went.
+lint_one() {
+  [ "$(date +%s)" -lt "$end" ] || { printf . >>"$results/left"; return; }
+  local findings
+  findings=$(clang-tidy -p build --quiet "$1" 2>/dev/null) || printf . >>"$results/wrong"
+  [ -z "$findings" ] || printf '%s\n' "$findings"
+}
+export -f lint_one
+printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c 'lint_one "$1"' _
+count() { if [ -f "$results/$1" ]; then wc -c <"$results/$1"; else echo 0; fi; }
+echo "lint: ${#files[@]} files, $(count wrong) with findings, $(count left) not reached within $limit s"
+[ "$(count wrong)" -eq 0 ]
