@@ -1,5 +1,6 @@
 #include "engine/ops/activation.h"
 
+#include "engine/cpu/convert.h"
 #include "engine/cpu/math.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/rows.h"
@@ -36,7 +37,7 @@ void gelu(const Cpu& cpu, const Gelu& op) {
 #pragma omp simd
       for (std::int64_t i = 0; i < x.columns(); ++i) {
         const auto v = static_cast<A>(xn[i]);
-        yn[i] = T(v * gelu_gate(v));
+        yn[i] = cpu::convert<T>(v * gelu_gate(v));
       }
     }
   });
@@ -54,7 +55,7 @@ void gelu_backward(const Cpu& cpu, const Gelu::Backward& op) {
       const T* dyn = dy[n];
       T* dxn = dx[n];
 #pragma omp simd
-      for (std::int64_t i = 0; i < x.columns(); ++i) dxn[i] = T(static_cast<A>(dyn[i]) * gelu_slope(static_cast<A>(xn[i])));
+      for (std::int64_t i = 0; i < x.columns(); ++i) dxn[i] = cpu::convert<T>(static_cast<A>(dyn[i]) * gelu_slope(static_cast<A>(xn[i])));
     }
   });
 }
@@ -73,7 +74,7 @@ void swiglu(const Cpu& cpu, const SwiGlu& op) {
 #pragma omp simd
       for (std::int64_t i = 0; i < y.columns(); ++i) {
         const auto z = static_cast<A>(gate_n[i]);
-        yn[i] = T(z * cpu::sigmoid(z) * static_cast<A>(up_n[i]));
+        yn[i] = cpu::convert<T>(z * cpu::sigmoid(z) * static_cast<A>(up_n[i]));
       }
     }
   });
@@ -100,8 +101,8 @@ void swiglu_backward(const Cpu& cpu, const SwiGlu::Backward& op) {
         const auto u = static_cast<A>(up_n[i]);
         const auto d = static_cast<A>(dyn[i]);
         const A s = cpu::sigmoid(z);
-        dup_n[i] = T(d * z * s);
-        dgate_n[i] = T(d * u * s * (1 + z * (1 - s)));
+        dup_n[i] = cpu::convert<T>(d * z * s);
+        dgate_n[i] = cpu::convert<T>(d * u * s * (1 + z * (1 - s)));
       }
     }
   });

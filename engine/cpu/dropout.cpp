@@ -1,5 +1,6 @@
 #include "engine/ops/dropout.h"
 
+#include "engine/cpu/convert.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/rows.h"
 
@@ -13,7 +14,7 @@ void drop_row(T* y, const T* x, const T* residual, std::int64_t columns, const D
   for (std::int64_t c = 0; c < columns; ++c) {
     const bool keep = op.random.uniform(first + static_cast<std::uint64_t>(c)) >= op.p;
     const A kept = keep ? static_cast<A>(x[c]) * scale : A(0);
-    y[c] = T(residual != nullptr ? static_cast<A>(residual[c]) + kept : kept);
+    y[c] = cpu::convert<T>(residual != nullptr ? static_cast<A>(residual[c]) + kept : kept);
   }
 }
 

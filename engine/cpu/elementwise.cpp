@@ -46,7 +46,7 @@ void add(const Cpu& cpu, const Add& op) {
   T* y = op.y.data<T>();
   cpu::parallel_tiles(cpu, op.y.count(), kTile, [&](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) y[i] = T(static_cast<A>(a[i]) + static_cast<A>(b[i]));
+    for (std::int64_t i = begin; i < end; ++i) y[i] = cpu::convert<T>(static_cast<A>(a[i]) + static_cast<A>(b[i]));
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/cpu/convert.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/rows.h"
 
@@ -30,7 +31,7 @@ void forward(const Cpu& cpu, const Embedding& op) {
         std::copy_n(row, columns, yn);
       } else {
 #pragma omp simd
-        for (std::int64_t c = 0; c < columns; ++c) yn[c] = T(static_cast<A>(yn[c]) + static_cast<A>(row[c]));
+        for (std::int64_t c = 0; c < columns; ++c) yn[c] = cpu::convert<T>(static_cast<A>(yn[c]) + static_cast<A>(row[c]));
       }
     }
   });

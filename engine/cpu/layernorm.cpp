@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/cpu/convert.h"
 #include "engine/cpu/partials.h"
 #include "engine/cpu/rows.h"
 
@@ -57,10 +58,10 @@ void forward(const Cpu& cpu, const LayerNorm& op) {
       const auto xhat = [&](std::int64_t c) { return ((static_cast<A>(xn[c]) - s.mean) - s.shift) * s.rstd; };
       if (b != nullptr) {
 #pragma omp simd
-        for (std::int64_t c = 0; c < columns; ++c) yn[c] = T(xhat(c) * static_cast<A>(w[c]) + static_cast<A>(b[c]));
+        for (std::int64_t c = 0; c < columns; ++c) yn[c] = cpu::convert<T>(xhat(c) * static_cast<A>(w[c]) + static_cast<A>(b[c]));
       } else {
 #pragma omp simd
-        for (std::int64_t c = 0; c < columns; ++c) yn[c] = T(xhat(c) * static_cast<A>(w[c]));
+        for (std::int64_t c = 0; c < columns; ++c) yn[c] = cpu::convert<T>(xhat(c) * static_cast<A>(w[c]));
       }
     }
   });
@@ -89,10 +90,10 @@ void backward_row(T* dx, A* dw, A* db, const T* dy, const T* x, const T* w, A me
   };
   if (to_dx == Write::Assign) {
 #pragma omp simd
-    for (std::int64_t c = 0; c < columns; ++c) dx[c] = T(gradient(c));
+    for (std::int64_t c = 0; c < columns; ++c) dx[c] = cpu::convert<T>(gradient(c));
   } else {
 #pragma omp simd
-    for (std::int64_t c = 0; c < columns; ++c) dx[c] = T(static_cast<A>(dx[c]) + gradient(c));
+    for (std::int64_t c = 0; c < columns; ++c) dx[c] = cpu::convert<T>(static_cast<A>(dx[c]) + gradient(c));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/cpu/convert.h"
 #include "engine/cpu/partials.h"
 #include "engine/cpu/rows.h"
 
@@ -27,7 +28,7 @@ void forward(const Cpu& cpu, const RmsNorm& op) {
       const A r = 1 / std::sqrt(squares / static_cast<A>(columns) + static_cast<A>(op.eps));
       rstd[n] = r;
 #pragma omp simd
-      for (std::int64_t c = 0; c < columns; ++c) yn[c] = T(static_cast<A>(xn[c]) * r * static_cast<A>(w[c]));
+      for (std::int64_t c = 0; c < columns; ++c) yn[c] = cpu::convert<T>(static_cast<A>(xn[c]) * r * static_cast<A>(w[c]));
     }
   });
 }
@@ -48,10 +49,10 @@ void backward_row(T* dx, A* dw, const T* dy, const T* x, const T* w, A rstd, std
   };
   if (to_dx == Write::Assign) {
 #pragma omp simd
-    for (std::int64_t c = 0; c < columns; ++c) dx[c] = T(gradient(c));
+    for (std::int64_t c = 0; c < columns; ++c) dx[c] = cpu::convert<T>(gradient(c));
   } else {
 #pragma omp simd
-    for (std::int64_t c = 0; c < columns; ++c) dx[c] = T(static_cast<A>(dx[c]) + gradient(c));
+    for (std::int64_t c = 0; c < columns; ++c) dx[c] = cpu::convert<T>(static_cast<A>(dx[c]) + gradient(c));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/cpu/convert.h"
 #include "engine/cpu/parallel.h"
 #include "engine/cpu/rows.h"
 
@@ -42,8 +43,8 @@ void rotate(T* x, const A* cosines, const A* sines, A sign, std::int64_t half) {
     const auto a = static_cast<A>(first[i]);
     const auto b = static_cast<A>(second[i]);
     const A sine = sign * sines[i];
-    first[i] = T(a * cosines[i] - b * sine);
-    second[i] = T(a * sine + b * cosines[i]);
+    first[i] = cpu::convert<T>(a * cosines[i] - b * sine);
+    second[i] = cpu::convert<T>(a * sine + b * cosines[i]);
   }
 }
 
