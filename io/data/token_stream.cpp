@@ -22,6 +22,10 @@ void TokenStream::append(std::shared_ptr<const TokenShard> shard, std::int64_t b
   segments_.push_back({std::move(shard), begin, count, new_file, continues});
 }
 
+void TokenStream::append(const TokenStream& other) {
+  for (const Segment& segment : other.segments_) append(segment.shard, segment.begin, segment.count, segment.new_file);
+}
+
 std::uint64_t TokenStream::fingerprint() const {
   std::vector<std::uint64_t> parts;
   for (const Segment& segment : segments_) {

@@ -19,6 +19,9 @@ class TokenStream {
   /// whose end a part can be held out.
   void append(std::shared_ptr<const TokenShard> shard, std::int64_t begin, std::int64_t count, bool new_file);
 
+  /// Adds all of another stream.
+  void append(const TokenStream& other);
+
   [[nodiscard]] std::int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
   [[nodiscard]] std::uint64_t fingerprint() const;
   void read(std::int64_t begin, std::span<std::int32_t> tokens) const;

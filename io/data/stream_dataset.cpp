@@ -1,4 +1,4 @@
-#include "io/data/dataset.h"
+#include "io/data/stream_dataset.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +14,7 @@ constexpr std::int64_t kCheckedAtOnce = std::int64_t{1} << 26U;  // tokens; scan
 
 }  // namespace
 
-Dataset::Dataset(std::string name, TokenStream stream, const DatasetOptions& options)
+StreamDataset::StreamDataset(std::string name, TokenStream stream, const DatasetOptions& options)
     : name_(std::move(name)),
       stream_(std::move(stream)),
       options_(options),
@@ -32,20 +32,20 @@ Dataset::Dataset(std::string name, TokenStream stream, const DatasetOptions& opt
   check_everything();
 }
 
-std::string Dataset::describe() const {
+std::string StreamDataset::describe() const {
   return fmt::format("{}: {} tokens, {} samples of {} tokens an epoch, {} tokens left over; {}{}", name_, tokens(), samples_,
                      options_.context, tokens() - samples_ * options_.context, options_.shuffled ? "shuffled" : "sequential",
                      options_.documents ? ", documents kept apart" : "");
 }
 
-std::int64_t Dataset::sample_of(std::int64_t n) const {
+std::int64_t StreamDataset::sample_of(std::int64_t n) const {
   require(n >= 0, "sample number {}", n);
   const std::int64_t place = n % samples_;
   if (!options_.shuffled) return place;
   return Permutation(options_.seed, fingerprint_, static_cast<std::uint64_t>(n / samples_), samples_)(place);
 }
 
-void Dataset::read(std::int64_t n, const Row& row) const {
+void StreamDataset::read(std::int64_t n, const Row& row) const {
   const auto context = static_cast<std::size_t>(options_.context);
   require(row.inputs.size() == context && row.targets.size() == context && row.positions.size() == context &&
               row.document_start.size() == context,
@@ -62,7 +62,7 @@ void Dataset::read(std::int64_t n, const Row& row) const {
   if (options_.documents) separate_documents(begin, tokens, row);
 }
 
-void Dataset::separate_documents(std::int64_t begin, std::span<const std::int32_t> tokens, const Row& row) const {
+void StreamDataset::separate_documents(std::int64_t begin, std::span<const std::int32_t> tokens, const Row& row) const {
   std::int64_t start = 0;
   const auto fill_until = [&](std::int64_t end) {
     for (std::int64_t i = start; i < end; ++i) {
@@ -78,7 +78,7 @@ void Dataset::separate_documents(std::int64_t begin, std::span<const std::int32_
   fill_until(options_.context);
 }
 
-void Dataset::check_vocabulary(std::int64_t begin, std::span<const std::int32_t> tokens) const {
+void StreamDataset::check_vocabulary(std::int64_t begin, std::span<const std::int32_t> tokens) const {
   const std::uint32_t bound = options_.vocab > 0 ? static_cast<std::uint32_t>(options_.vocab) : 0x80000000U;
   const auto outside = [&](std::int32_t token) { return static_cast<std::uint32_t>(token) >= bound; };
   const auto bad = std::find_if(tokens.begin(), tokens.end(), outside);
@@ -88,7 +88,7 @@ void Dataset::check_vocabulary(std::int64_t begin, std::span<const std::int32_t>
 }
 
 /// Small data is checked as a whole, so that a bad token is known before training starts; large data as it is read.
-void Dataset::check_everything() const {
+void StreamDataset::check_everything() const {
   if (stream_.size() > kCheckedAtOnce) return;
   std::vector<std::int32_t> tokens(std::min<std::int64_t>(stream_.size(), 1 << 16U));
   for (std::int64_t begin = 0; begin < stream_.size(); begin += static_cast<std::int64_t>(tokens.size())) {
