@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "engine/core/dtype.h"
+#include "io/checkpoint/checkpoint.h"
+
+namespace oxrse::io {
+
+struct HfExport {
+  std::string family;          // "llama", ...; empty: the first one of model_zoo/hf that can express the model
+  std::optional<DType> dtype;  // of the weights; nothing: as they are in the checkpoint
+};
+
+/// Writes a new Hugging Face directory `out`: config.json, model.safetensors and, when the checkpoint has one, tokenizer.json. The
+/// master weights where there are any. Needs memory for one tensor. An Error says why a model cannot be expressed, which tensor is
+/// missing, unknown or of another shape, or does not fit the type; then there is no `out`.
+void export_hf(const Checkpoint& checkpoint, const std::filesystem::path& out, const HfExport& options);
+
+}  // namespace oxrse::io
