@@ -96,6 +96,14 @@ bool holds_checkpoint(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path) && (is_step_directory(path) || !step_directories(checkpoints_in(path)).empty());
 }
 
+std::vector<std::filesystem::path> step_directories_in(const std::filesystem::path& path) {
+  if (is_step_directory(path)) return {path};
+  std::vector<std::filesystem::path> paths;
+  for (const StepDirectory& directory : step_directories(checkpoints_in(path))) paths.push_back(directory.path);
+  require(!paths.empty(), "{} holds no checkpoint (no step_... directory)", path.string());
+  return paths;
+}
+
 Checkpoint::Checkpoint(std::filesystem::path directory, Manifest manifest)
     : directory_(std::move(directory)), manifest_(std::move(manifest)) {}
 

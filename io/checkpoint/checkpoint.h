@@ -19,6 +19,9 @@ std::vector<std::string> damage_of(const std::filesystem::path& step_directory);
 /// True when `path` is a step directory, or a checkpoints or run directory with at least one in it, whole or not.
 bool holds_checkpoint(const std::filesystem::path& path);
 
+/// The step directories that `path` is or holds, smallest step first; an Error when there are none.
+std::vector<std::filesystem::path> step_directories_in(const std::filesystem::path& path);
+
 /// A saved checkpoint, for reading.
 class Checkpoint {
  public:

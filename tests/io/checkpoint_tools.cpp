@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "io/checkpoint/compare.h"
 #include "tests/catch.h"
 #include "tests/io/checkpoint_fixture.h"
 
@@ -54,6 +55,41 @@ TEST_CASE("h5dump prints the values, in 16 bits too") {
     });
   }
   CHECK(output_of("h5dump -d /meta/config " + shard.string()).find("1337") != std::string::npos);
+}
+
+TEST_CASE("two checkpoints are compared tensor by tensor") {
+  const TemporaryDirectory dir;
+  const SmallState a(1);
+  SmallState b(1);
+  const float nearby = 1.1F + 0.25F;  // the first element was 1.1
+  std::memcpy(b.memory[0].data(), &nearby, sizeof nearby);
+  b.entries.pop_back();
+  b.entries.push_back({"extra", "model", a.entries.front().tensor});
+  b.entries[2].tensor = ConstTensor(b.memory[2].data(), DType::F64, {7, 1});
+  a.save(dir / "a");
+  b.save(dir / "b");
+  Warnings warnings;
+  const Checkpoint first = Checkpoint::open(dir / "a", warnings.sink()), second = Checkpoint::open(dir / "b", warnings.sink());
+  CHECK(compare(first, first).empty());
+  const auto differences = compare(first, second);
+  REQUIRE(differences.size() == 4);
+  CHECK(differences[0].label == "blocks.0.w (master)");
+  CHECK(differences[0].different == 1);
+  CHECK(differences[0].count == 15);
+  CHECK(differences[0].largest == Approx(0.25));
+  CHECK(differences[1].structure == "(7) and (7, 1)");
+  CHECK(differences[2].structure == "only in A");
+  CHECK(differences[3].label == "extra (model)");
+  CHECK(differences[3].structure == "only in B");
+}
+
+TEST_CASE("all checkpoints of a run are listed for verification") {
+  const TemporaryDirectory dir;
+  SmallState(2).save(dir / "checkpoints");
+  SmallState(10).save(dir / "checkpoints");
+  CHECK(step_directories_in(dir.path()).size() == 2);
+  CHECK(step_directories_in(dir / "checkpoints" / "step_0000000010").size() == 1);
+  CHECK(Checkpoint::open_unverified(dir.path()).step() == 10);
 }
 
 }  // namespace

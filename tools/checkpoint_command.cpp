@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/core/error.h"
+#include "io/checkpoint/checkpoint.h"
+#include "io/checkpoint/compare.h"
+#include "io/hf/export.h"
+#include "io/hf/import.h"
+#include "tools/commands.h"
+
+namespace oxrse::tools {
+namespace {
+
+void warn(const std::string& text) { fmt::print(stderr, "warning: {}\n", text); }
+
+std::string human_bytes(std::int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+Json table_as_json(const io::Checkpoint& checkpoint) {
+  Json tensors = Json::array();
+  for (const io::StoredTensor& t : checkpoint.tensors()) {
+    tensors.push_back({{"name", t.name}, {"part", t.part}, {"dtype", name_of(t.dtype)}, {"shape", t.shape}, {"bytes", t.bytes()}});
+  }
+  return {
+      {"directory", checkpoint.directory().string()}, {"step", checkpoint.step()}, {"tensors", tensors}, {"config", checkpoint.config()}};
+}
+
+void print_table(const io::Checkpoint& checkpoint) {
+  std::size_t widest = 0, widest_part = 0;
+  std::int64_t bytes = 0;
+  for (const io::StoredTensor& t : checkpoint.tensors()) {
+    widest = std::max(widest, t.name.size());
+    widest_part = std::max(widest_part, t.part.size());
+    bytes += t.bytes();
+  }
+  fmt::print("{}: step {}, {} tensors, {}\n", checkpoint.directory().string(), checkpoint.step(), checkpoint.tensors().size(),
+             human_bytes(bytes));
+  for (const io::StoredTensor& t : checkpoint.tensors()) {
+    fmt::print("  {:<{}}  {:<{}}  {:<4}  {:>10}  {}\n", t.name, widest, t.part, widest_part, name_of(t.dtype), human_bytes(t.bytes()),
+               io::describe_shape(t.shape));
+  }
+}
+
+void inspect(const std::string& path, bool json) {
+  const io::Checkpoint checkpoint = io::Checkpoint::open_unverified(path);
+  if (json) {
+    fmt::print("{}\n", table_as_json(checkpoint).dump(2));
+  } else {
+    print_table(checkpoint);
+  }
+}
+
+void verify(const std::string& path) {
+  std::size_t damaged = 0;
+  const auto directories = io::step_directories_in(path);
+  for (const std::filesystem::path& directory : directories) {
+    const auto damage = io::damage_of(directory);
+    for (const std::string& sentence : damage) fmt::print("{}\n", sentence);
+    if (damage.empty()) fmt::print("{} is whole\n", directory.string());
+    damaged += damage.empty() ? 0 : 1;
+  }
+  require(damaged == 0, "{} of {} checkpoints are damaged", damaged, directories.size());
+}
+
+void diff(const std::string& path_a, const std::string& path_b) {
+  const io::Checkpoint a = io::Checkpoint::open(path_a, warn), b = io::Checkpoint::open(path_b, warn);
+  fmt::print("A: {}\nB: {}\n", a.directory().string(), b.directory().string());
+  const auto differences = io::compare(a, b);
+  for (const io::TensorDifference& d : differences) {
+    if (!d.structure.empty()) {
+      fmt::print("  {}: {}\n", d.label, d.structure);
+    } else {
+      fmt::print("  {}: {} of {} elements differ, by at most {:.6g}; |A - B| / |A| = {:.3g}\n", d.label, d.different, d.count, d.largest,
+                 d.relative);
+    }
+  }
+  fmt::print("{} of {} tensors differ\n", differences.size(), std::max(a.tensors().size(), b.tensors().size()));
+  for (const auto& [name, x, y] : {std::tuple("config", a.config(), b.config()), std::tuple("state", a.state(), b.state())}) {
+    if (x != y) fmt::print("the {} differs\n", name);
+  }
+}
+
+void add_inspect(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("inspect", "List the tensors of a checkpoint");
+  auto path = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  command->add_option("checkpoint", *path, "A step, checkpoints or run directory")->required();
+  command->add_flag("--json", *json, "Print JSON, with the config");
+  command->callback([path, json] { inspect(*path, *json); });
+}
+
+void add_verify(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("verify", "Read every byte of one or all checkpoints and compare the checksums");
+  auto path = std::make_shared<std::string>();
+  command->add_option("checkpoint", *path, "A step, checkpoints or run directory")->required();
+  command->callback([path] { verify(*path); });
+}
+
+void add_diff(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("diff", "Compare two checkpoints tensor by tensor");
+  auto a = std::make_shared<std::string>(), b = std::make_shared<std::string>();
+  command->add_option("A", *a, "A step, checkpoints or run directory")->required();
+  command->add_option("B", *b, "Another")->required();
+  command->callback([a, b] { diff(*a, *b); });
+}
+
+void add_import(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("import", "Make a checkpoint from a Hugging Face directory");
+  auto directory = std::make_shared<std::string>(), out = std::make_shared<std::string>();
+  command->add_option("directory", *directory, "Has config.json and model.safetensors")->required();
+  command->add_option("--out", *out, "The directory to make")->required();
+  command->callback([directory, out] {
+    io::import_hf(*directory, *out, warn);
+    fmt::print("{}: ready for run.init, oxrse generate and oxrse eval\n", *out);
+  });
+}
+
+struct ExportArguments {
+  std::string checkpoint, out, dtype, family;
+};
+
+void export_checkpoint(const ExportArguments& arguments) {
+  io::HfExport options;
+  options.family = arguments.family;
+  if (!arguments.dtype.empty()) options.dtype = io::dtype_named(arguments.dtype);
+  io::export_hf(io::Checkpoint::open(arguments.checkpoint, warn), arguments.out, options);
+  fmt::print("{}: config.json and model.safetensors\n", arguments.out);
+}
+
+void add_export(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("export", "Write a checkpoint as a Hugging Face directory");
+  auto arguments = std::make_shared<ExportArguments>();
+  command->add_option("checkpoint", arguments->checkpoint, "A step, checkpoints or run directory")->required();
+  command->add_option("--out", arguments->out, "The directory to make")->required();
+  command->add_option("--dtype", arguments->dtype, "Type of the weights; default: as they are")
+      ->check(CLI::IsMember({"f64", "f32", "bf16", "f16"}));
+  command->add_option("--family", arguments->family, "llama, mistral, ...; default: the first that fits");
+  command->callback([arguments] { export_checkpoint(*arguments); });
+}
+
+}  // namespace
+
+void add_checkpoint_command(CLI::App& app) {
+  CLI::App* checkpoint = app.add_subcommand("checkpoint", "Look at checkpoints, verify and compare them, convert from and to Hugging Face");
+  checkpoint->require_subcommand(1);
+  add_inspect(*checkpoint);
+  add_verify(*checkpoint);
+  add_diff(*checkpoint);
+  add_import(*checkpoint);
+  add_export(*checkpoint);
+}
+
+}  // namespace oxrse::tools
