@@ -22,7 +22,7 @@ purposes=(build)
 tools/setup.sh "${purposes[@]}"
 
 step "Building the command oxrse into build/"
-[ -f build/CMakeCache.txt ] || cmake --preset default -DOXRSE_TESTS=OFF --log-level=WARNING
+[ -f build/CMakeCache.txt ] || cmake --preset default -DOXRSE_TESTS=OFF >/dev/null
 cmake --build build --target oxrse
 
 mkdir -p runs

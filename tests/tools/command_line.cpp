@@ -1,0 +1,72 @@
+#include "tests/catch.h"
+#include "tests/tools/command.h"
+
+using namespace oxrse::test;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+TEST_CASE("no command prints the help on stderr and exits with 2") {
+  const CommandResult result = run_command("");
+  CHECK(result.exit_code == 2);
+  CHECK(result.out.empty());
+  CHECK_THAT(result.err, StartsWith("error: no command given") && Contains("doctor"));
+}
+
+TEST_CASE("help and version exit with 0") {
+  CHECK(run_command("--help").exit_code == 0);
+  const CommandResult version = run_command("--version");
+  CHECK(version.exit_code == 0);
+  CHECK_THAT(version.out, StartsWith("oxrse 0.1.0 ("));
+  for (const std::string command : {"train", "generate", "eval", "plan", "data", "checkpoint", "doctor"}) {
+    const CommandResult help = run_command(command + " --help");
+    INFO(command << ": " << help.err);
+    CHECK(help.exit_code == 0);
+    CHECK_THAT(help.out, Contains("--help"));
+  }
+}
+
+TEST_CASE("a wrong command line exits with 2 and says what is near") {
+  const CommandResult typo = run_command("trian x.json");
+  CHECK(typo.exit_code == 2);
+  CHECK_THAT(typo.err, StartsWith("error: ") && Contains("did you mean \"train\"?"));
+  const CommandResult option = run_command("doctor --quick");
+  CHECK(option.exit_code == 2);
+  CHECK_THAT(option.err, StartsWith("error: ") && Contains("--quick") && Contains("oxrse doctor --help"));
+}
+
+TEST_CASE("work that fails exits with 1 and one line that says why") {
+  const CommandResult result = run_command("train missing.json");
+  CHECK(result.exit_code == 1);
+  CHECK(result.err == "error: missing.json: cannot be read: No such file or directory\n");
+}
+
+TEST_CASE("output that cannot be written is a failure") {
+  const CommandResult result = run_command("train --help-config >/dev/full");
+  CHECK(result.exit_code == 1);
+  CHECK_THAT(result.err, StartsWith("error: "));
+}
+
+TEST_CASE("every config key is in the generated help") {
+  const CommandResult help = run_command("train --help-config");
+  CHECK(help.exit_code == 0);
+  for (const std::string key : {"train.steps", "optimizer.lr", "data.train", "checkpoint.keep", "precision.loss_scale.window", "model"}) {
+    CHECK_THAT(help.out, Contains("\n" + key + " ") || StartsWith(key + " "));
+  }
+}
+
+TEST_CASE("doctor refuses several tasks of one-process runs") {
+  const CommandResult result = run_command("doctor", "SLURM_NTASKS=4");
+  CHECK(result.exit_code == 1);
+  CHECK_THAT(result.out, Contains("PROBLEM") && Contains("SLURM_NTASKS=4"));
+  CHECK_THAT(result.err, StartsWith("error: "));
+}
+
+TEST_CASE("doctor lists what is built in, what was left out and why") {
+  const CommandResult result = run_command("doctor", "-u SLURM_NTASKS -u PMI_SIZE -u OMPI_COMM_WORLD_SIZE");
+  INFO(result.out);
+  CHECK(result.exit_code == 0);
+  for (const std::string subject :
+       {"version", "compiler", "processor", "threads", "memory", "OpenBLAS", "oneDNN", "HDF5", "PCRE2", "CUDA", "MPI", "model zoo"}) {
+    CHECK_THAT(result.out, Contains(" " + subject + " "));
+  }
+}
