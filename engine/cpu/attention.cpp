@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "engine/cpu/attention_tile.h"
+#include "engine/cpu/attention_operands.h"
 #include "engine/cpu/convert.h"
 #include "engine/cpu/math.h"
 
@@ -15,6 +15,7 @@ using namespace cpu;  // NOLINT(google-build-using-namespace): the tiles are thi
 template <class T>
 class Forward {
   using R = accumulator_t<T>;
+  using E = Packed<T>;
 
  public:
   Forward(const Attention& op, std::int64_t b, std::int64_t h, std::int64_t first_query)
@@ -24,15 +25,17 @@ class Forward {
         d_(op.q.size(3)),
         width_(padded(d_, kWidth<R>)),
         queries_(op, b, first_query),
-        q_(d_ * kBlock),
-        k_(kBlock * width_),
+        scale_(static_cast<R>(op.scale)),
+        q_((d_ + 1) * kBlock),
+        k_((d_ + 1) * kBlock),
         v_(kBlock * width_),
         scores_(kBlock * kBlock),
-        sums_(kBlock * width_) {}
+        sums_(kBlock * width_),
+        shares_(scores_.data()) {}
 
   void run() {
     const HeadRows<const T> q = head_of<const T>(op_.q, b_, h_);
-    transpose<T, R>({q.data + queries_.first * q.stride, q.stride}, queries_.count, d_, static_cast<R>(op_.scale), q_.data());
+    transpose<T>({q.data + queries_.first * q.stride, q.stride}, queries_.count, d_, q_.data());
     std::fill_n(sums_.data(), kBlock * width_, R{0});
     std::fill_n(maximum_, kBlock, -std::numeric_limits<R>::infinity());
     const std::int64_t kv_head = h_ / (op_.q.size(2) / op_.k.size(2)), s = op_.k.size(1);
@@ -41,43 +44,44 @@ class Forward {
       const TileShape<R> tile(queries_, first, s);
       if (tile.empty) continue;
       const std::int64_t rows = padded(tile.keys, kGroup);
-      const Panel<R> keys(HeadRows<const T>{k.data + first * k.stride, k.stride}, tile.keys, rows, d_, width_, k_.data());
-      const Panel<R> values(HeadRows<const T>{v.data + first * v.stride, v.stride}, tile.keys, rows, d_, width_, v_.data());
-      compute_scores<R>(tile, queries_, d_, keys.data, keys.stride, q_.data(), scores_.data());
+      const Elements<E> keys = left_rows<T>({k.data + first * k.stride, k.stride}, tile.keys, rows, d_, k_.data());
+      const Right<E> values = right_rows<T>({v.data + first * v.stride, v.stride}, tile.keys, rows, d_, width_, v_.data());
+      compute_scores<R>(tile, queries_, d_, keys, q_.data(), scores_.data());
       softmax(tile);
       for (std::int64_t g = 0; g < kGroups; ++g) {
         const Range& seen = tile.keys_of[g];
         if (seen.empty()) continue;
-        add_product<R>(kGroup, width_, seen.end - seen.begin, {scores_.data() + seen.begin * kBlock + g * kGroup, 1, kBlock},
-                       values.data + seen.begin * values.stride, values.stride, sums_.data() + g * kGroup * width_, width_);
+        add_product<R>(kGroup, width_, (seen.end - seen.begin) / kPack<E>, shares_.by_query(g, seen.begin), values.from(seen.begin),
+                       values.stride, sums_.data() + g * kGroup * width_, width_);
       }
     }
     write();
   }
 
  private:
-  /// Scores become exp(score - maximum); what was summed up under an older maximum is brought to the new one.
+  /// Scores become exp(scale * score - maximum); what was summed up under an older maximum is brought to the new one.
   void softmax(const TileShape<R>& tile) {
     R* scores = scores_.data();
     R base[kBlock], factor[kBlock];
-    std::copy_n(maximum_, kBlock, base);
+    std::fill_n(base, kBlock, -std::numeric_limits<R>::infinity());
     each_row(tile, [&](std::int64_t row, const Range& lanes) {
       each_lane<R>(lanes, [&](std::int64_t i) { base[i] = scores[row + i] > base[i] ? scores[row + i] : base[i]; });
     });
     each_lane<R>({0, kBlock}, [&](std::int64_t i) {
-      const R before = maximum_[i];
-      maximum_[i] = base[i];
+      const R before = maximum_[i], here = scale_ * base[i];
+      maximum_[i] = base[i] = here > before ? here : before;
       base[i] = base[i] == -std::numeric_limits<R>::infinity() ? R{0} : base[i];  // nothing seen yet: any base will do
       factor[i] = exponential(before - base[i]);
       total_[i] *= factor[i];
     });
     each_row(tile, [&](std::int64_t row, const Range& lanes) {
       each_lane<R>(lanes, [&](std::int64_t i) {
-        const R p = exponential(scores[row + i] - base[i]);
+        const R p = exponential(scale_ * scores[row + i] - base[i]);
         scores[row + i] = p;
         total_[i] += p;
       });
     });
+    for (std::int64_t g = 0; g < kGroups; ++g) shares_.pack_keys(g, tile.queries_of[g]);
     for (std::int64_t i = 0; i < queries_.count; ++i) {
       if (factor[i] == R{1}) continue;
       for (std::int64_t j = 0; j < width_; ++j) sums_[i * width_ + j] *= factor[i];
@@ -101,14 +105,19 @@ class Forward {
       lse[i] = blind ? std::numeric_limits<R>::infinity() : maximum_[i] + std::log(total_[i]);
       const R factor = blind ? R{0} : R{1} / total_[i];
       T* row = o.data + (queries_.first + i) * o.stride;
-      for (std::int64_t j = 0; j < d_; ++j) store(row[j], sums_[i * width_ + j] * factor);
+      for (std::int64_t j = 0; j < d_; ++j) row[j] = convert<T>(sums_[i * width_ + j] * factor);
     }
   }
 
   const Attention& op_;
   std::int64_t b_, h_, d_, width_;
   QueryBlock queries_;
-  Scratch<R> q_, k_, v_, scores_, sums_;
+  R scale_;
+  Scratch<E> q_;
+  Scratch<Unit<T>> k_;
+  Scratch<E> v_;
+  Scratch<R> scores_, sums_;
+  TileOperand<T> shares_;
   R maximum_[kBlock] = {};
   R total_[kBlock] = {};
 };

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "engine/cpu/attention_tile.h"
+#include "engine/cpu/attention_operands.h"
 #include "engine/cpu/convert.h"
 #include "engine/cpu/math.h"
 #include "engine/ops/attention.h"
@@ -14,6 +14,7 @@ using namespace cpu;  // NOLINT(google-build-using-namespace): the tiles are thi
 template <class T>
 class Backward {
   using R = accumulator_t<T>;
+  using E = Packed<T>;
 
  public:
   Backward(const Attention::Backward& op, std::int64_t b, std::int64_t kv_head)
@@ -23,17 +24,21 @@ class Backward {
         d_(op.q.size(3)),
         s_(op.k.size(1)),
         width_(padded(d_, kWidth<R>)),
-        q_columns_(d_ * kBlock),
-        do_columns_(d_ * kBlock),
+        scale_(static_cast<R>(op.scale)),
+        q_columns_((d_ + 1) * kBlock),
+        do_columns_((d_ + 1) * kBlock),
         q_rows_(kBlock * width_),
         do_rows_(kBlock * width_),
         k_rows_(kBlock * width_),
-        v_rows_(kBlock * width_),
+        k_left_((d_ + 1) * kBlock),
+        v_left_((d_ + 1) * kBlock),
         p_(kBlock * kBlock),
         ds_(kBlock * kBlock),
         dq_(kBlock * width_),
         dk_(padded(s_, kBlock) * width_),
-        dv_(padded(s_, kBlock) * width_) {}
+        dv_(padded(s_, kBlock) * width_),
+        p_operand_(p_.data()),
+        ds_operand_(ds_.data()) {}
 
   void run() {
     std::fill_n(dk_.data(), padded(s_, kBlock) * width_, R{0});
@@ -42,7 +47,7 @@ class Backward {
     for (std::int64_t h = kv_head_ * group; h < (kv_head_ + 1) * group; ++h) {
       for (std::int64_t first = 0; first < op_.q.size(1); first += kBlock) add_queries(h, first);
     }
-    write(dk_.data(), s_, static_cast<R>(op_.scale), head_of<T>(op_.dk, b_, kv_head_));
+    write(dk_.data(), s_, scale_, head_of<T>(op_.dk, b_, kv_head_));
     write(dv_.data(), s_, R{1}, head_of<T>(op_.dv, b_, kv_head_));
   }
 
@@ -56,25 +61,26 @@ class Backward {
     };
     const HeadRows<const T> q = rows_of(op_.q), d_o = rows_of(op_.d_o);
     load_statistics(queries, h, rows_of(op_.o), d_o);
-    transpose<T, R>(q, queries.count, d_, static_cast<R>(op_.scale), q_columns_.data());
-    transpose<T, R>(d_o, queries.count, d_, R{1}, do_columns_.data());
-    const Panel<R> q_panel(q, queries.count, kBlock, d_, width_, q_rows_.data());
-    const Panel<R> do_panel(d_o, queries.count, kBlock, d_, width_, do_rows_.data());
+    transpose<T>(q, queries.count, d_, q_columns_.data());
+    transpose<T>(d_o, queries.count, d_, do_columns_.data());
+    const Right<E> q_right = right_rows<T>(q, queries.count, kBlock, d_, width_, q_rows_.data());
+    const Right<E> do_right = right_rows<T>(d_o, queries.count, kBlock, d_, width_, do_rows_.data());
     std::fill_n(dq_.data(), kBlock * width_, R{0});
     const HeadRows<const T> k = head_of<const T>(op_.k, b_, kv_head_), v = head_of<const T>(op_.v, b_, kv_head_);
     for (std::int64_t first = queries.whole.begin / kBlock * kBlock; first < queries.whole.end; first += kBlock) {
       const TileShape<R> tile(queries, first, s_);
       if (tile.empty) continue;
       const std::int64_t rows = padded(tile.keys, kGroup);
-      const Panel<R> keys(HeadRows<const T>{k.data + first * k.stride, k.stride}, tile.keys, rows, d_, width_, k_rows_.data());
-      const Panel<R> values(HeadRows<const T>{v.data + first * v.stride, v.stride}, tile.keys, rows, d_, width_, v_rows_.data());
-      compute_scores<R>(tile, queries, d_, keys.data, keys.stride, q_columns_.data(), p_.data());
-      differentiate_scores(tile, values);
-      add_to_keys(tile, q_panel, do_panel);
-      add_to_queries(tile, keys);
+      const HeadRows<const T> k_block{k.data + first * k.stride, k.stride}, v_block{v.data + first * v.stride, v.stride};
+      const Elements<E> k_left = left_rows<T>(k_block, tile.keys, rows, d_, k_left_.data());
+      const Elements<E> v_left = left_rows<T>(v_block, tile.keys, rows, d_, v_left_.data());
+      compute_scores<R>(tile, queries, d_, k_left, q_columns_.data(), p_.data());
+      differentiate_scores(tile, v_left);
+      add_to_keys(tile, q_right, do_right);
+      add_to_queries(tile, right_rows<T>(k_block, tile.keys, rows, d_, width_, k_rows_.data()));
     }
     const HeadRows<T> dq = head_of<T>(op_.dq, b_, h);
-    write(dq_.data(), queries.count, static_cast<R>(op_.scale), {dq.data + first_query * dq.stride, dq.stride});
+    write(dq_.data(), queries.count, scale_, {dq.data + first_query * dq.stride, dq.stride});
   }
 
   /// lse and delta = rowsum(do * o) of the block's queries.
@@ -92,56 +98,60 @@ class Backward {
     std::copy_n(delta_, queries.count, op_.delta.data<R>() + offset);
   }
 
-  /// p = exp(scores - lse) in place;  ds = p * (do v^T - delta).
-  void differentiate_scores(const TileShape<R>& tile, const Panel<R>& values) {
+  /// p = exp(scale * scores - lse) in place;  ds = p * (do v^T - delta).
+  void differentiate_scores(const TileShape<R>& tile, const Elements<E>& v) {
     for (std::int64_t g = 0; g < kGroups; ++g) {
       const Range& lanes = tile.queries_of[g];
       if (lanes.empty()) continue;
-      multiply<R>(lanes, g, d_, values.data, values.stride, do_columns_.data(), ds_.data());
+      multiply<R>(lanes, g, d_, v, do_columns_.data(), ds_.data());
       for (std::int64_t i = g * kGroup; i < (g + 1) * kGroup; ++i) {
         R* p = p_.data() + i * kBlock;
         R* ds = ds_.data() + i * kBlock;
         each_lane<R>(lanes, [&](std::int64_t j) {
-          p[j] = exponential(p[j] - lse_[j]);
+          p[j] = exponential(scale_ * p[j] - lse_[j]);
           ds[j] = p[j] * (ds[j] - delta_[j]);
         });
       }
+      p_operand_.pack_queries(g, lanes);
+      ds_operand_.pack_queries(g, lanes);
+      ds_operand_.pack_keys(g, lanes);
     }
   }
 
   /// dv += p do;  dk += ds q.
-  void add_to_keys(const TileShape<R>& tile, const Panel<R>& q, const Panel<R>& d_o) {
+  void add_to_keys(const TileShape<R>& tile, const Right<E>& q, const Right<E>& d_o) {
     for (std::int64_t g = 0; g < kGroups; ++g) {
       const Range& lanes = tile.queries_of[g];
       if (lanes.empty()) continue;
-      const std::int64_t from = g * kGroup * kBlock + lanes.begin, to = (tile.first_key + g * kGroup) * width_;
-      const std::int64_t count = lanes.end - lanes.begin;
-      add_product<R>(kGroup, width_, count, {p_.data() + from, kBlock, 1}, d_o.data + lanes.begin * d_o.stride, d_o.stride, dv_.data() + to,
-                     width_);
-      add_product<R>(kGroup, width_, count, {ds_.data() + from, kBlock, 1}, q.data + lanes.begin * q.stride, q.stride, dk_.data() + to,
-                     width_);
+      const std::int64_t to = (tile.first_key + g * kGroup) * width_, count = (lanes.end - lanes.begin) / kPack<E>;
+      add_product<R>(kGroup, width_, count, p_operand_.by_key(g, lanes.begin), d_o.from(lanes.begin), d_o.stride, dv_.data() + to, width_);
+      add_product<R>(kGroup, width_, count, ds_operand_.by_key(g, lanes.begin), q.from(lanes.begin), q.stride, dk_.data() + to, width_);
     }
   }
 
   /// dq += ds^T k.
-  void add_to_queries(const TileShape<R>& tile, const Panel<R>& keys) {
+  void add_to_queries(const TileShape<R>& tile, const Right<E>& keys) {
     for (std::int64_t g = 0; g < kGroups; ++g) {
       const Range& seen = tile.keys_of[g];
       if (seen.empty()) continue;
-      add_product<R>(kGroup, width_, seen.end - seen.begin, {ds_.data() + seen.begin * kBlock + g * kGroup, 1, kBlock},
-                     keys.data + seen.begin * keys.stride, keys.stride, dq_.data() + g * kGroup * width_, width_);
+      add_product<R>(kGroup, width_, (seen.end - seen.begin) / kPack<E>, ds_operand_.by_query(g, seen.begin), keys.from(seen.begin),
+                     keys.stride, dq_.data() + g * kGroup * width_, width_);
     }
   }
 
   void write(const R* from, std::int64_t rows, R scale, HeadRows<T> to) const {
     for (std::int64_t i = 0; i < rows; ++i) {
-      for (std::int64_t j = 0; j < d_; ++j) store(to.data[i * to.stride + j], scale * from[i * width_ + j]);
+      for (std::int64_t j = 0; j < d_; ++j) to.data[i * to.stride + j] = convert<T>(scale * from[i * width_ + j]);
     }
   }
 
   const Attention::Backward& op_;
   std::int64_t b_, kv_head_, d_, s_, width_;
-  Scratch<R> q_columns_, do_columns_, q_rows_, do_rows_, k_rows_, v_rows_, p_, ds_, dq_, dk_, dv_;
+  R scale_;
+  Scratch<E> q_columns_, do_columns_, q_rows_, do_rows_, k_rows_;
+  Scratch<Unit<T>> k_left_, v_left_;
+  Scratch<R> p_, ds_, dq_, dk_, dv_;
+  TileOperand<T> p_operand_, ds_operand_;
   R lse_[kBlock] = {};
   R delta_[kBlock] = {};
 };

@@ -125,24 +125,22 @@ inline void each_lane(const Range& lanes, const F& f) {
   }
 }
 
-/// out[key, query] = <x[key], y[:, query]> for the keys of group g and some queries.
-template <class R>
-void multiply(const Range& lanes, std::int64_t g, std::int64_t d, const R* x, std::int64_t ldx, const R* y, R* out) {
+/// out[key, query] = <x[key], y[:, query]> for the keys of group g and some queries; `y` has kBlock columns.
+template <class R, class E>
+void multiply(const Range& lanes, std::int64_t g, std::int64_t d, const Elements<E>& x, const E* y, R* out) {
   R* rows = out + g * kGroup * kBlock + lanes.begin;
   const std::int64_t n = lanes.end - lanes.begin;
   for (std::int64_t i = 0; i < kGroup; ++i) std::fill_n(rows + i * kBlock, n, R{0});
-  add_product<R>(kGroup, n, d, {x + g * kGroup * ldx, ldx, 1}, y + lanes.begin, kBlock, rows, kBlock);
+  add_product<R>(kGroup, n, divide_up(d, kPack<E>), x.at(g * kGroup), y + lanes.begin, kBlock, rows, kBlock);
 }
 
-/// scores[key, query] = <k, q> for the tile's shape, -inf where the query does not see the key. `k`: rows of `ldk`; `q`: (d, kBlock), one
-/// query a column.
-template <class R>
-void compute_scores(const TileShape<R>& tile, const QueryBlock& queries, std::int64_t d, const R* k, std::int64_t ldk, const R* q,
-                    R* scores) {
+/// scores[key, query] = <k, q> for the tile's shape, -inf where the query does not see the key.
+template <class R, class E>
+void compute_scores(const TileShape<R>& tile, const QueryBlock& queries, std::int64_t d, const Elements<E>& k, const E* q, R* scores) {
   for (std::int64_t g = 0; g < kGroups; ++g) {
     const Range& lanes = tile.queries_of[g];
     if (lanes.empty()) continue;
-    multiply(lanes, g, d, k, ldk, q, scores);
+    multiply(lanes, g, d, k, q, scores);
     if (!tile.partly[g]) continue;
     for (std::int64_t i = g * kGroup; i < (g + 1) * kGroup; ++i) {
       for (std::int64_t lane = lanes.begin; lane < lanes.end; ++lane) {
@@ -151,41 +149,6 @@ void compute_scores(const TileShape<R>& tile, const QueryBlock& queries, std::in
         if (key < seen.begin || key >= seen.end) scores[i * kBlock + lane] = -std::numeric_limits<R>::infinity();
       }
     }
-  }
-}
-
-/// Rows of a head in the accumulator type, `width` (a multiple of kWidth, at least d) apart and zero past d; rows past `count` up to
-/// `rows` are zero. Rows that are already like that are used where they are.
-template <class R>
-struct Panel {
-  const R* data;
-  std::int64_t stride;
-
-  template <class T>
-  Panel(HeadRows<const T> from, std::int64_t count, std::int64_t rows, std::int64_t d, std::int64_t width, R* buffer) {
-    if constexpr (std::is_same_v<T, R>) {
-      if (count == rows && d == width) {
-        data = from.data;
-        stride = from.stride;
-        return;
-      }
-    }
-    data = buffer;
-    stride = width;
-    for (std::int64_t i = 0; i < count; ++i) {
-      for (std::int64_t j = 0; j < d; ++j) buffer[i * width + j] = static_cast<R>(from.data[i * from.stride + j]);
-      std::fill(buffer + i * width + d, buffer + (i + 1) * width, R{0});
-    }
-    std::fill(buffer + count * width, buffer + rows * width, R{0});
-  }
-};
-
-/// to (d, kBlock) = scale * rows of a head, one row a column; columns past `count` are zero.
-template <class T, class R>
-void transpose(HeadRows<const T> from, std::int64_t count, std::int64_t d, R scale, R* to) {
-  std::fill_n(to, d * kBlock, R{0});
-  for (std::int64_t i = 0; i < count; ++i) {
-    for (std::int64_t j = 0; j < d; ++j) to[j * kBlock + i] = scale * static_cast<R>(from.data[i * from.stride + j]);
   }
 }
 

@@ -34,14 +34,4 @@ To convert(From value) {
   }
 }
 
-/// to = value, rounded once to nearest even. In loops, because gcc 12 makes vector code of assignments of numbers, but not of classes.
-template <class To, class From>
-void store(To& to, From value) {
-  if constexpr (sizeof(To) == 2) {
-    to.bits = convert<To>(value).bits;
-  } else {
-    to = convert<To>(value);
-  }
-}
-
 }  // namespace oxrse::cpu

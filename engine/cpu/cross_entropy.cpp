@@ -74,7 +74,7 @@ void row(const CrossEntropy& op, std::int64_t n) {
   const R scale = static_cast<R>(op.scale), factor = scale / sum;
   const R at_target = factor * cpu::exponential(static_cast<R>(x[target]) - base) - scale;
 #pragma omp simd
-  for (std::int64_t i = 0; i < op.vocab; ++i) cpu::store(dx[i], factor * cpu::exponential(static_cast<R>(x[i]) - base));
+  for (std::int64_t i = 0; i < op.vocab; ++i) dx[i] = cpu::convert<T>(factor * cpu::exponential(static_cast<R>(x[i]) - base));
   dx[target] = T(at_target);
   std::fill(dx + op.vocab, dx + op.logits.size(1), T(0.0F));
 }

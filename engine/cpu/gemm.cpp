@@ -69,7 +69,7 @@ void finish(const Gemm& g, const Area& area, accumulator_t<T>* sums, std::int64_
     if (g.residual.present()) add_row(sums, row_of(g.residual, i), columns);
     if (g.to_c == Write::Add) add_row(sums, c, columns);
 #pragma omp simd
-    for (std::int64_t j = 0; j < columns; ++j) store(c[j], sums[j]);
+    for (std::int64_t j = 0; j < columns; ++j) c[j] = convert<T>(sums[j]);
   }
 }
 

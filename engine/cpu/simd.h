@@ -1,7 +1,13 @@
 #pragma once
 
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
+
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace oxrse::cpu {
 
@@ -28,16 +34,44 @@ inline constexpr std::int64_t kWidth = kVectorBytes / static_cast<std::int64_t>(
 inline constexpr int kPanelVectors = 2;
 inline constexpr int kPanelRows = kVectorBytes == 64 ? 8 : 4;
 
-/// A matrix read element by element: (i, k) is at data[i * row + k * column].
-template <class R>
-struct Elements {
-  const R* data;
-  std::int64_t row, column;
+/// Two bf16 that neighbour along the sum of a product; processors with AVX512-BF16 multiply and add both at once, in f32.
+struct Bf16Pair {
+  std::uint32_t bits = 0;
 };
 
-/// c[i, j] += sum_k a(i, k) b[k, j] for kRows rows and kVectors vectors of columns.
-template <class R, int kRows, int kVectors>
-inline void add_panel(std::int64_t k_count, Elements<R> a, const R* b, std::int64_t ldb, R* c, std::int64_t ldc) {
+/// Numbers of a sum that one element E holds.
+template <class E>
+inline constexpr std::int64_t kPack = std::is_same_v<E, Bf16Pair> ? 2 : 1;
+
+/// A matrix read element by element, from any address: (i, k) is `i * row + k * column` bytes after `data`.
+template <class E>
+struct Elements {
+  const void* data;
+  std::int64_t row, column;
+
+  [[nodiscard]] Elements at(std::int64_t i) const { return {static_cast<const std::byte*>(data) + i * row, row, column}; }
+  [[nodiscard]] E get(std::int64_t i, std::int64_t k) const {
+    E element;
+    std::memcpy(&element, static_cast<const std::byte*>(data) + i * row + k * column, sizeof(E));
+    return element;
+  }
+};
+
+/// sum + x * row
+template <class R>
+inline Simd<R> multiply_add(Simd<R> sum, R x, Simd<R> row) {
+  return sum + x * row;
+}
+#ifdef __AVX512BF16__
+inline Simd<float> multiply_add(Simd<float> sum, Bf16Pair x, Simd<float> row) {
+  return Simd<float>(_mm512_dpbf16_ps(__m512(sum), __m512bh(_mm512_set1_epi32(static_cast<int>(x.bits))), __m512bh(row)));
+}
+#endif
+
+/// c[i, j] += sum_k a(i, k) b[k, j] for kRows rows and kVectors vectors of columns. R: type of the sums.
+template <class R, int kRows, int kVectors, class E>
+inline void add_panel(std::int64_t k_count, Elements<E> a, const E* b, std::int64_t ldb, R* c, std::int64_t ldc) {
+  static_assert(sizeof(E) == sizeof(R));
   Simd<R> sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
@@ -50,9 +84,9 @@ inline void add_panel(std::int64_t k_count, Elements<R> a, const R* b, std::int6
     for (int j = 0; j < kVectors; ++j) std::memcpy(&row[j], b + k * ldb + j * kWidth<R>, kVectorBytes);
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i) {
-      const R x = a.data[i * a.row + k * a.column];
+      const E x = a.get(i, k);
 #pragma GCC unroll 8
-      for (int j = 0; j < kVectors; ++j) sum[i][j] += x * row[j];
+      for (int j = 0; j < kVectors; ++j) sum[i][j] = multiply_add(sum[i][j], x, row[j]);
     }
   }
 #pragma GCC unroll 8
@@ -62,21 +96,19 @@ inline void add_panel(std::int64_t k_count, Elements<R> a, const R* b, std::int6
   }
 }
 
-/// c (m, n) += a (m, k) b (k, n) with everything in the first cache. m is a multiple of kPanelRows, n of kWidth.
-template <class R>
-inline void add_product(std::int64_t m, std::int64_t n, std::int64_t k, Elements<R> a, const R* b, std::int64_t ldb, R* c,
+/// c (m, n) += a (m, k) b (k, n) with everything in the first cache. m is a multiple of kPanelRows, n of kWidth; k counts elements.
+template <class R, class E>
+inline void add_product(std::int64_t m, std::int64_t n, std::int64_t k, Elements<E> a, const E* b, std::int64_t ldb, R* c,
                         std::int64_t ldc) {
   constexpr std::int64_t kPanel = kPanelVectors * kWidth<R>;
   std::int64_t j = 0;
   for (; j + kPanel <= n; j += kPanel) {
     for (std::int64_t i = 0; i < m; i += kPanelRows) {
-      add_panel<R, kPanelRows, kPanelVectors>(k, {a.data + i * a.row, a.row, a.column}, b + j, ldb, c + i * ldc + j, ldc);
+      add_panel<R, kPanelRows, kPanelVectors>(k, a.at(i), b + j, ldb, c + i * ldc + j, ldc);
     }
   }
   for (; j < n; j += kWidth<R>) {
-    for (std::int64_t i = 0; i < m; i += kPanelRows) {
-      add_panel<R, kPanelRows, 1>(k, {a.data + i * a.row, a.row, a.column}, b + j, ldb, c + i * ldc + j, ldc);
-    }
+    for (std::int64_t i = 0; i < m; i += kPanelRows) add_panel<R, kPanelRows, 1>(k, a.at(i), b + j, ldb, c + i * ldc + j, ldc);
   }
 }
 

@@ -22,6 +22,7 @@ Sizes check_inputs(const Checks& checks, const Op& op) {
   checks.is("k", op.k, op.q.dtype(), {n.b, n.s, n.k, n.d});
   checks.is("v", op.v, op.q.dtype(), {n.b, n.s, n.k, n.d});
   checks.is_optional("document_start", op.document_start, DType::I32, {n.b, n.t});
+  checks.that(op.scale > 0, "scale must be above 0, got {}", op.scale);
   checks.that(op.window >= 0, "window must be 0 (no limit) or a number of positions, got {}", op.window);
   return n;
 }
