@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "engine/cpu/attention_operands.h"
@@ -10,6 +11,23 @@ namespace {
 
 using namespace cpu;  // NOLINT(google-build-using-namespace): the tiles are this op's own
 
+/// to[i, j] = scale * from[i, j]
+template <class T>
+void write(const accumulator_t<T>* from, std::int64_t width, std::int64_t rows, std::int64_t d, accumulator_t<T> scale, HeadRows<T> to) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < d; ++j) to.data[i * to.stride + j] = convert<T>(scale * from[i * width + j]);
+  }
+}
+
+/// Sums for dk and dv of one key/value head, rows of `width`.
+template <class R>
+struct KeySums {
+  R *dk, *dv;
+  std::int64_t count;  // numbers in each
+
+  KeySums(R* memory, std::int64_t numbers) : dk(memory), dv(memory + numbers), count(numbers) {}
+};
+
 /// The gradients of one key/value head and of the query heads that share it.
 template <class T>
 class Backward {
@@ -17,10 +35,11 @@ class Backward {
   using E = Packed<T>;
 
  public:
-  Backward(const Attention::Backward& op, std::int64_t b, std::int64_t kv_head)
+  Backward(const Attention::Backward& op, std::int64_t b, std::int64_t kv_head, const KeySums<accumulator_t<T>>& sums)
       : op_(op),
         b_(b),
         kv_head_(kv_head),
+        sums_(sums),
         d_(op.q.size(3)),
         s_(op.k.size(1)),
         width_(padded(d_, kWidth<R>)),
@@ -35,20 +54,15 @@ class Backward {
         p_(kBlock * kBlock),
         ds_(kBlock * kBlock),
         dq_(kBlock * width_),
-        dk_(padded(s_, kBlock) * width_),
-        dv_(padded(s_, kBlock) * width_),
         p_operand_(p_.data()),
         ds_operand_(ds_.data()) {}
 
-  void run() {
-    std::fill_n(dk_.data(), padded(s_, kBlock) * width_, R{0});
-    std::fill_n(dv_.data(), padded(s_, kBlock) * width_, R{0});
-    const std::int64_t group = op_.q.size(2) / op_.k.size(2);
-    for (std::int64_t h = kv_head_ * group; h < (kv_head_ + 1) * group; ++h) {
-      for (std::int64_t first = 0; first < op_.q.size(1); first += kBlock) add_queries(h, first);
-    }
-    write(dk_.data(), s_, scale_, head_of<T>(op_.dk, b_, kv_head_));
-    write(dv_.data(), s_, R{1}, head_of<T>(op_.dv, b_, kv_head_));
+  /// Writes dq of, and sums up, every `parts`-th block of queries of the group, from number `part` on.
+  void run(std::int64_t part, std::int64_t parts) {
+    std::fill_n(sums_.dk, sums_.count, R{0});
+    std::fill_n(sums_.dv, sums_.count, R{0});
+    const std::int64_t group = op_.q.size(2) / op_.k.size(2), blocks = divide_up(op_.q.size(1), kBlock);
+    for (std::int64_t i = part; i < group * blocks; i += parts) add_queries(kv_head_ * group + i / blocks, i % blocks * kBlock);
   }
 
  private:
@@ -80,7 +94,7 @@ class Backward {
       add_to_queries(tile, right_rows<T>(k_block, tile.keys, rows, d_, width_, k_rows_.data()));
     }
     const HeadRows<T> dq = head_of<T>(op_.dq, b_, h);
-    write(dq_.data(), queries.count, scale_, {dq.data + first_query * dq.stride, dq.stride});
+    write<T>(dq_.data(), width_, queries.count, d_, scale_, {dq.data + first_query * dq.stride, dq.stride});
   }
 
   /// lse and delta = rowsum(do * o) of the block's queries.
@@ -124,8 +138,8 @@ class Backward {
       const Range& lanes = tile.queries_of[g];
       if (lanes.empty()) continue;
       const std::int64_t to = (tile.first_key + g * kGroup) * width_, count = (lanes.end - lanes.begin) / kPack<E>;
-      add_product<R>(kGroup, width_, count, p_operand_.by_key(g, lanes.begin), d_o.from(lanes.begin), d_o.stride, dv_.data() + to, width_);
-      add_product<R>(kGroup, width_, count, ds_operand_.by_key(g, lanes.begin), q.from(lanes.begin), q.stride, dk_.data() + to, width_);
+      add_product<R>(kGroup, width_, count, p_operand_.by_key(g, lanes.begin), d_o.from(lanes.begin), d_o.stride, sums_.dv + to, width_);
+      add_product<R>(kGroup, width_, count, ds_operand_.by_key(g, lanes.begin), q.from(lanes.begin), q.stride, sums_.dk + to, width_);
     }
   }
 
@@ -139,31 +153,74 @@ class Backward {
     }
   }
 
-  void write(const R* from, std::int64_t rows, R scale, HeadRows<T> to) const {
-    for (std::int64_t i = 0; i < rows; ++i) {
-      for (std::int64_t j = 0; j < d_; ++j) to.data[i * to.stride + j] = convert<T>(scale * from[i * width_ + j]);
-    }
-  }
-
   const Attention::Backward& op_;
-  std::int64_t b_, kv_head_, d_, s_, width_;
+  std::int64_t b_, kv_head_;
+  KeySums<R> sums_;
+  std::int64_t d_, s_, width_;
   R scale_;
   Scratch<E> q_columns_, do_columns_, q_rows_, do_rows_, k_rows_;
   Scratch<Unit<T>> k_left_, v_left_;
-  Scratch<R> p_, ds_, dq_, dk_, dv_;
+  Scratch<R> p_, ds_, dq_;
   TileOperand<T> p_operand_, ds_operand_;
   R lse_[kBlock] = {};
   R delta_[kBlock] = {};
 };
 
+/// Key/value heads are the work of one thread each; few of them are cut into parts by queries whose sums are added up at the end. A
+/// function of the sizes alone, as all that the bits depend on.
+std::int64_t parts_of_head(const Attention::Backward& op) {
+  constexpr std::int64_t kEnough = 16;
+  const std::int64_t heads = op.k.size(0) * op.k.size(2);
+  const std::int64_t blocks = op.q.size(2) / op.k.size(2) * divide_up(op.q.size(1), kBlock);
+  return std::clamp<std::int64_t>(kEnough / std::max<std::int64_t>(1, heads), 1, std::max<std::int64_t>(1, blocks));
+}
+
+template <class T>
+void run(const Cpu& cpu, const Attention::Backward& op) {
+  using R = accumulator_t<T>;
+  const std::int64_t kv_heads = op.k.size(2), heads = op.k.size(0) * kv_heads, parts = parts_of_head(op);
+  const std::int64_t s = op.k.size(1), d = op.k.size(3), width = padded(d, kWidth<R>), count = padded(s, kBlock) * width;
+  // dk and dv of keys [begin, end).
+  const auto write_keys = [&](std::int64_t head, const KeySums<R>& sums, std::int64_t begin, std::int64_t end) {
+    const HeadRows<T> dk = head_of<T>(op.dk, head / kv_heads, head % kv_heads), dv = head_of<T>(op.dv, head / kv_heads, head % kv_heads);
+    const auto scale = static_cast<R>(op.scale);
+    write<T>(sums.dk + begin * width, width, end - begin, d, scale, {dk.data + begin * dk.stride, dk.stride});
+    write<T>(sums.dv + begin * width, width, end - begin, d, R{1}, {dv.data + begin * dv.stride, dv.stride});
+  };
+  if (parts == 1) {
+    parallel_for_uneven(cpu, heads, [&](std::int64_t head) {
+      const Scratch<R> memory(2 * count);
+      const KeySums<R> sums(memory.data(), count);
+      Backward<T>(op, head / kv_heads, head % kv_heads, sums).run(0, 1);
+      write_keys(head, sums, 0, s);
+    });
+    return;
+  }
+  const Scratch<R> memory(2 * count * heads * parts);
+  const auto sums_of = [&](std::int64_t i) { return KeySums<R>(memory.data() + i * 2 * count, count); };
+  parallel_for_uneven(cpu, heads * parts, [&](std::int64_t i) {
+    const std::int64_t head = i / parts;
+    Backward<T>(op, head / kv_heads, head % kv_heads, sums_of(i)).run(i % parts, parts);
+  });
+  const std::int64_t blocks = divide_up(s, kBlock);
+  parallel_for(cpu, heads * blocks, [&](std::int64_t i) {
+    const std::int64_t head = i / blocks, begin = i % blocks * kBlock, end = std::min(s, begin + kBlock);
+    const KeySums<R> total = sums_of(head * parts);
+    for (std::int64_t part = 1; part < parts; ++part) {
+      const KeySums<R> more = sums_of(head * parts + part);
+      for (std::int64_t j = begin * width; j < end * width; ++j) {
+        total.dk[j] += more.dk[j];
+        total.dv[j] += more.dv[j];
+      }
+    }
+    write_keys(head, total, begin, end);
+  });
+}
+
 }  // namespace
 
 void launch(Cpu& cpu, const Attention::Backward& op) {
-  const std::int64_t kv_heads = op.k.size(2);
-  visit_floating(op.q.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    parallel_for_uneven(cpu, op.k.size(0) * kv_heads, [&](std::int64_t i) { Backward<T>(op, i / kv_heads, i % kv_heads).run(); });
-  });
+  visit_floating(op.q.dtype(), [&](auto tag) { run<typename decltype(tag)::type>(cpu, op); });
 }
 
 }  // namespace oxrse::ops
