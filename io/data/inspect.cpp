@@ -57,7 +57,8 @@ std::string inspect_tokens(const Source& source) {
 }
 
 std::string inspect_text(const Source& source) {
-  TextReader reader(source.files, true);
+  const auto bytes = load_tokenizer("bytes");
+  TextReader reader(source.files, [&](std::string_view text, std::size_t from) { return bytes->cut(text, from); });
   std::int64_t documents = 0;
   std::string excerpt;
   while (const auto part = reader.next()) {

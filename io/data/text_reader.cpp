@@ -14,14 +14,6 @@ namespace {
 constexpr std::size_t kPartBytes = std::size_t{1} << 20U;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-/// Where `text` is cut: after the first line end from kPartBytes on that an ASCII character other than white space follows.
-std::size_t part_of(std::string_view text) {
-  for (std::size_t i = text.find('\n', std::min(kPartBytes, text.size())); i < text.size(); i = text.find('\n', i + 1)) {
-    if (i + 1 < text.size() && text[i + 1] > ' ' && text[i + 1] < '\x7f') return i + 1;
-  }
-  return text.size();
-}
-
 std::string with_plain_line_ends(std::string_view text) {
   std::string result;
   result.reserve(text.size());
@@ -49,7 +41,7 @@ std::string text_of_record(std::string_view line, const std::string& where) {
 
 }  // namespace
 
-TextReader::TextReader(std::vector<std::filesystem::path> files, bool cut) : files_(std::move(files)), cut_(cut) {
+TextReader::TextReader(std::vector<std::filesystem::path> files, Cut cut) : files_(std::move(files)), cut_(std::move(cut)) {
   for (const auto& file : files_) bytes_in_all_ += static_cast<std::int64_t>(std::filesystem::file_size(file));
 }
 
@@ -88,7 +80,7 @@ std::optional<TextPart> TextReader::next() {
 }
 
 std::optional<TextPart> TextReader::next_of_text() {
-  const std::string_view part = rest_.substr(0, cut_ ? part_of(rest_) : rest_.size());
+  const std::string_view part = rest_.size() <= kPartBytes ? rest_ : rest_.substr(0, cut_(rest_, kPartBytes));
   const std::size_t valid = valid_utf8_prefix(part);
   if (valid < part.size()) {
     const std::int64_t lines = line_ + std::count(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(valid), '\n') + 1;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,13 +21,13 @@ struct TextPart {
 
 /// Reads the documents of text files in parts of about a MiB, so that files may be larger than memory.
 ///
-/// A text file is one document. A byte order mark at its start is dropped, "\r\n" becomes "\n". It is cut after line ends that a
-/// character other than white space follows, where it can be; see Tokenizer::cuts_at_lines. In a JSONL file every line is an object
+/// A text file is one document. A byte order mark at its start is dropped, "\r\n" becomes "\n". In a JSONL file every line is an object
 /// with the document in its member "text"; blank lines are skipped. Empty documents are skipped and counted.
 class TextReader {
  public:
-  /// `cut`: text files may be cut into parts; otherwise a document is one part.
-  TextReader(std::vector<std::filesystem::path> files, bool cut);
+  /// Where a text file can be cut, at or after a place; see Tokenizer::cut.
+  using Cut = std::function<std::size_t(std::string_view text, std::size_t from)>;
+  TextReader(std::vector<std::filesystem::path> files, Cut cut);
 
   /// The next part, or nothing at the end. An Error names the file and the line or byte: not UTF-8, not JSON, no "text"; a file without
   /// any document.
@@ -43,7 +44,7 @@ class TextReader {
   std::string take(std::size_t bytes);
 
   std::vector<std::filesystem::path> files_;
-  bool cut_;
+  Cut cut_;
   std::size_t next_file_ = 0;
   std::optional<MappedFile> file_;
   std::string_view rest_;  // of the open file

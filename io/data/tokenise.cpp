@@ -26,7 +26,7 @@ class Pipeline {
       : files_(files),
         tokenizer_(tokenizer),
         progress_(progress),
-        groups_(TextReader(files, tokenizer.cuts_at_lines())),
+        groups_(TextReader(files, [&](std::string_view text, std::size_t from) { return tokenizer.cut(text, from); })),
         writer_(directory, tokenizer, kTokensPerShard) {}
 
   TokeniseSummary run() {

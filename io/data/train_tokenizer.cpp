@@ -13,7 +13,7 @@ namespace oxrse::io {
 namespace {
 
 WordCounts count_words(const std::vector<std::filesystem::path>& files, const Splitter& splitter, const OnProgress& progress) {
-  TextGroups groups(TextReader(files, splitter.cuts_at_lines()));
+  TextGroups groups(TextReader(files, [&](std::string_view text, std::size_t from) { return splitter.cut(text, from); }));
   WordCounts all;
   std::mutex guard;
   on_all_cores(std::max(1U, std::thread::hardware_concurrency()), [&](std::size_t) {

@@ -80,7 +80,7 @@ void BpeTokenizer::encode_to(std::vector<std::int32_t>& tokens, std::string_view
 }
 
 void BpeTokenizer::encode_ordinary(std::vector<std::int32_t>& tokens, std::string_view text) const {
-  if (parts_.merges.empty() && whole_pieces_.empty()) {
+  if (is_bytes_only()) {
     for (const char c : text) tokens.push_back(byte_tokens_[static_cast<std::uint8_t>(c)]);
     return;
   }
@@ -126,7 +126,12 @@ std::vector<std::string> BpeTokenizer::specials() const {
   return names;
 }
 
-bool BpeTokenizer::cuts_at_lines() const { return always_found_.empty() && (parts_.merges.empty() || splitter_.cuts_at_lines()); }
+std::size_t BpeTokenizer::cut(std::string_view text, std::size_t from) const {
+  if (!always_found_.empty()) return text.size();
+  if (!is_bytes_only()) return splitter_.cut(text, from);
+  const std::size_t line_end = text.find('\n', from);  // anywhere would do; this keeps characters and "\r\n" together
+  return line_end == std::string_view::npos ? text.size() : line_end + 1;
+}
 
 std::string BpeTokenizer::to_json() const { return parts_.source.empty() ? write_tokenizer_json(parts_) : parts_.source; }
 

@@ -45,12 +45,13 @@ class BpeTokenizer final : public Tokenizer {
   [[nodiscard]] std::optional<std::int32_t> end_of_text() const override { return end_of_text_; }
   [[nodiscard]] std::optional<std::int32_t> special(std::string_view name) const override;
   [[nodiscard]] std::vector<std::string> specials() const override;
-  [[nodiscard]] bool cuts_at_lines() const override;
+  [[nodiscard]] std::size_t cut(std::string_view text, std::size_t from) const override;
   [[nodiscard]] std::string to_json() const override;
   [[nodiscard]] std::uint64_t fingerprint() const override;
   [[nodiscard]] const BpeParts& parts() const { return parts_; }
 
  private:
+  [[nodiscard]] bool is_bytes_only() const { return parts_.merges.empty() && whole_pieces_.empty(); }
   void encode_ordinary(std::vector<std::int32_t>& tokens, std::string_view text) const;
   void encode_piece(std::vector<std::int32_t>& tokens, std::string_view piece) const;
 

@@ -3,6 +3,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -44,6 +45,9 @@ std::string with_unicode_space(std::string_view pattern) {
   return result;
 }
 
+bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+bool is_alphanumeric(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
+
 std::string message_of(int code) {
   std::array<PCRE2_UCHAR, 256> text{};
   pcre2_get_error_message(code, text.data(), text.size());
@@ -69,15 +73,22 @@ struct Splitter::Program {
   ~Program() { pcre2_code_free(code); }
 };
 
-Splitter::Splitter(std::string pattern)
-    : pattern_(std::move(pattern)), has_plain_words_(pattern_ == kGpt2Pattern || pattern_ == kLlama3Pattern) {
+Splitter::Splitter(std::string pattern) : pattern_(std::move(pattern)), is_known_(pattern_ == kGpt2Pattern || pattern_ == kLlama3Pattern) {
   if (!pattern_.empty()) program_ = std::make_unique<Program>(pattern_);
 }
 Splitter::~Splitter() = default;
 Splitter::Splitter(Splitter&&) noexcept = default;
 Splitter& Splitter::operator=(Splitter&&) noexcept = default;
 
-bool Splitter::cuts_at_lines() const { return pattern_ == kGpt2Pattern || pattern_ == kLlama3Pattern; }
+/// After an ASCII letter or digit and before ASCII white space: there both patterns end a piece, whatever follows. (Not so after a sign,
+/// which may take line ends along, nor inside white space, where the last character counts.)
+std::size_t Splitter::cut(std::string_view text, std::size_t from) const {
+  if (!is_known_) return text.size();
+  for (std::size_t i = std::max<std::size_t>(from, 1); i < text.size(); ++i) {
+    if (is_space(text[i]) && is_alphanumeric(text[i - 1])) return i;
+  }
+  return text.size();
+}
 
 Splitter::Search::Search(const Program& program) : program_(program), match_(pcre2_match_data_create_from_pattern(program.code, nullptr)) {
   require(match_ != nullptr, "out of memory in a pattern search");

@@ -25,8 +25,9 @@ class Splitter {
   Splitter& operator=(Splitter&&) noexcept;
 
   [[nodiscard]] const std::string& pattern() const { return pattern_; }
-  /// The text may be cut after any "\n" that a character other than white space follows: the pieces stay the same.
-  [[nodiscard]] bool cuts_at_lines() const;
+  /// The first place at or after `from` where the text can be cut in two without changing the pieces: its size when there is none, which
+  /// is always so for patterns that are not known here.
+  [[nodiscard]] std::size_t cut(std::string_view text, std::size_t from) const;
 
   /// Calls `take(piece)` for the pieces of `text` in order; joined they are the text.
   template <class Take>
@@ -68,7 +69,7 @@ class Splitter {
     Search search(*program_);
     std::size_t done = 0;
     while (done < text.size()) {
-      std::size_t end = has_plain_words_ ? plain_word(text, done) : done;
+      std::size_t end = is_known_ ? plain_word(text, done) : done;
       if (end == done) {
         const std::string_view match = search.next(text, done);
         const auto begin = static_cast<std::size_t>(match.data() - text.data());
@@ -93,7 +94,7 @@ class Splitter {
   }
 
   std::string pattern_;
-  bool has_plain_words_;  // the pattern takes such a word as one piece
+  bool is_known_;  // one of the two patterns above
   std::unique_ptr<Program> program_;
 };
 

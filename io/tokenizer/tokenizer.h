@@ -30,8 +30,8 @@ class Tokenizer {
   [[nodiscard]] virtual std::optional<std::int32_t> special(std::string_view name) const = 0;
   /// The names of the special tokens in the order of their ids.
   [[nodiscard]] virtual std::vector<std::string> specials() const = 0;
-  /// The text may be cut after any "\n" that is followed by a character that is not white space: encoding the parts gives the same tokens.
-  [[nodiscard]] virtual bool cuts_at_lines() const = 0;
+  /// The first place at or after `from` where the text can be cut in two without changing the tokens: its size when there is none.
+  [[nodiscard]] virtual std::size_t cut(std::string_view text, std::size_t from) const = 0;
   /// The contents of a tokenizer.json from which load_tokenizer makes the same tokenizer.
   [[nodiscard]] virtual std::string to_json() const = 0;
   /// Equal for tokenizers made of the same parts; says which one a cache or a checkpoint was made with.
