@@ -5,9 +5,9 @@
 
 namespace oxrse::ops {
 
-/// y[n,c] = residual[n,c] + (keep ? x[n,c] / (1 - p) : 0),  keep = random number of element (first_row + n) * C + c >= p.
-/// The number depends on the element's place in the global batch only, so the mask is the same on any layout, and backward
-/// draws it again. The gradient of x is the same op on the gradient, without the residual.
+/// y[n,c] = residual[n,c] + (keep ? x[n,c] / (1 - p) : 0). Element e = (first_row + n) * C + c is kept where word e mod 4 of draw e / 4 of
+/// the random stream is at least p * 2^32. The number depends on the element's place in the global batch only, so the mask is the
+/// same on any layout, and backward draws it again. The gradient of x is the same op on the gradient, without the residual.
 struct Dropout {
   static constexpr std::string_view name = "dropout";
   Tensor y;                   // (N, C); may be x or residual itself

@@ -87,6 +87,17 @@ TEST_CASE("dropout: the mask belongs to the element, not to the way rows are spl
   CHECK(mask(0, 13, 48, RandomStream(3, 4)) != mask(13, 26, 48, RandomStream(3, 4)));
 }
 
+TEST_CASE("dropout: element e has word e mod 4 of draw e / 4") {
+  const std::int64_t columns = 7, first_row = 3;
+  const RandomStream random(3, 4);
+  const Values m = mask(first_row, first_row + 90, columns, random, 0.25);
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    const std::uint64_t element = static_cast<std::uint64_t>(first_row * columns) + i;
+    const bool kept = random.words(element / 4)[element % 4] >= 0x40000000U;
+    if (kept != (m[i] != 0)) FAIL("element " << element);
+  }
+}
+
 TEST_CASE("dropout: rows far beyond 2^32 elements have numbers of their own") {
   const std::int64_t far = (std::int64_t{1} << 32) / 64;
   CHECK(mask(far, far + 2, 64, RandomStream(3, 4)) != mask(0, 2, 64, RandomStream(3, 4)));
