@@ -51,8 +51,8 @@ class Forward {
       for (std::int64_t g = 0; g < kGroups; ++g) {
         const Range& seen = tile.keys_of[g];
         if (seen.empty()) continue;
-        add_product<R>(kGroup, width_, (seen.end - seen.begin) / kPack<E>, shares_.by_query(g, seen.begin), values.from(seen.begin),
-                       values.stride, sums_.data() + g * kGroup * width_, width_);
+        small_product<Write::Add, R>(kGroup, width_, (seen.end - seen.begin) / kPack<E>, shares_.by_query(g, seen.begin),
+                                     values.from(seen.begin), values.stride, sums_.data() + g * kGroup * width_, width_);
       }
     }
     write();

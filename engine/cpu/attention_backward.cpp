@@ -138,8 +138,10 @@ class Backward {
       const Range& lanes = tile.queries_of[g];
       if (lanes.empty()) continue;
       const std::int64_t to = (tile.first_key + g * kGroup) * width_, count = (lanes.end - lanes.begin) / kPack<E>;
-      add_product<R>(kGroup, width_, count, p_operand_.by_key(g, lanes.begin), d_o.from(lanes.begin), d_o.stride, sums_.dv + to, width_);
-      add_product<R>(kGroup, width_, count, ds_operand_.by_key(g, lanes.begin), q.from(lanes.begin), q.stride, sums_.dk + to, width_);
+      small_product<Write::Add, R>(kGroup, width_, count, p_operand_.by_key(g, lanes.begin), d_o.from(lanes.begin), d_o.stride,
+                                   sums_.dv + to, width_);
+      small_product<Write::Add, R>(kGroup, width_, count, ds_operand_.by_key(g, lanes.begin), q.from(lanes.begin), q.stride, sums_.dk + to,
+                                   width_);
     }
   }
 
@@ -148,8 +150,8 @@ class Backward {
     for (std::int64_t g = 0; g < kGroups; ++g) {
       const Range& seen = tile.keys_of[g];
       if (seen.empty()) continue;
-      add_product<R>(kGroup, width_, (seen.end - seen.begin) / kPack<E>, ds_operand_.by_query(g, seen.begin), keys.from(seen.begin),
-                     keys.stride, dq_.data() + g * kGroup * width_, width_);
+      small_product<Write::Add, R>(kGroup, width_, (seen.end - seen.begin) / kPack<E>, ds_operand_.by_query(g, seen.begin),
+                                   keys.from(seen.begin), keys.stride, dq_.data() + g * kGroup * width_, width_);
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "engine/cpu/attention_tile.h"
@@ -26,6 +27,10 @@ using Packed = std::conditional_t<kPaired<T>, Bf16Pair, accumulator_t<T>>;
 template <class T>
 using Unit = std::conditional_t<kPaired<T>, T, accumulator_t<T>>;
 
+/// Whether memory holds such elements one after the other.
+template <class T>
+inline constexpr bool kAsStored = std::is_same_v<T, Unit<T>>;
+
 template <class T>
 Packed<T> packed(T first, T second) {
   if constexpr (kPaired<T>) {
@@ -40,7 +45,7 @@ Packed<T> packed(T first, T second) {
 template <class T>
 Elements<Packed<T>> left_rows(HeadRows<const T> from, std::int64_t count, std::int64_t rows, std::int64_t d, Unit<T>* buffer) {
   constexpr auto kSize = static_cast<std::int64_t>(sizeof(Unit<T>)), kStep = kPack<Packed<T>>;
-  if constexpr (std::is_same_v<T, Unit<T>>) {
+  if constexpr (kAsStored<T>) {
     if (count == rows && d % kStep == 0) return {from.data, from.stride * kSize, kStep * kSize};
   }
   const std::int64_t width = padded(d, kStep);
@@ -84,16 +89,38 @@ Right<Packed<T>> right_rows(HeadRows<const T> from, std::int64_t count, std::int
   return {buffer, width};
 }
 
+/// The numbers of `row`, which has d, that make elements [first, first + kWidth); 0 past the end.
+template <class T>
+Simd<accumulator_t<T>> load_elements(const T* row, std::int64_t first, std::int64_t d) {
+  constexpr std::int64_t kStep = kPack<Packed<T>>, kSide = kWidth<accumulator_t<T>>;
+  const T* from = row + first * kStep;
+  const std::int64_t count = std::min(kSide * kStep, d - first * kStep);
+  Simd<accumulator_t<T>> result;
+  if (kAsStored<T> && count == kSide * kStep) {
+    std::memcpy(&result, from, sizeof result);
+    return result;
+  }
+  Packed<T> elements[kSide] = {};
+  for (std::int64_t i = 0; i < count; i += kStep) elements[i / kStep] = packed(from[i], i + kStep <= count ? from[i + kStep - 1] : T{});
+  std::memcpy(&result, elements, sizeof result);
+  return result;
+}
+
 /// The rows of a head as a right operand of kBlock columns, one row a column, sums along d; columns past `count` are zero.
 template <class T>
 void transpose(HeadRows<const T> from, std::int64_t count, std::int64_t d, Packed<T>* to) {
-  constexpr std::int64_t kStep = kPack<Packed<T>>;
-  const std::int64_t whole = d / kStep * kStep;
-  if (count < kBlock) std::fill_n(to, divide_up(d, kStep) * kBlock, Packed<T>{});
-  for (std::int64_t i = 0; i < count; ++i) {
-    const T* row = from.data + i * from.stride;
-    for (std::int64_t j = 0; j < whole; j += kStep) to[j / kStep * kBlock + i] = packed(row[j], row[j + kStep - 1]);
-    if (whole < d) to[whole / kStep * kBlock + i] = packed(row[whole], T{});
+  using R = accumulator_t<T>;
+  constexpr std::int64_t kSide = kWidth<R>;
+  const std::int64_t elements = divide_up(d, kPack<Packed<T>>);
+  for (std::int64_t i = 0; i < kBlock; i += kSide) {
+    for (std::int64_t j = 0; j < elements; j += kSide) {
+      Simd<R> rows[kSide];
+      for (std::int64_t r = 0; r < kSide; ++r) {
+        rows[r] = i + r < count ? load_elements(from.data + (i + r) * from.stride, j, d) : Simd<R>{};
+      }
+      transpose_square<R>(rows);
+      for (std::int64_t c = 0; c < std::min(kSide, elements - j); ++c) std::memcpy(to + (j + c) * kBlock + i, &rows[c], kVectorBytes);
+    }
   }
 }
 

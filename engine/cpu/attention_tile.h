@@ -128,10 +128,8 @@ inline void each_lane(const Range& lanes, const F& f) {
 /// out[key, query] = <x[key], y[:, query]> for the keys of group g and some queries; `y` has kBlock columns.
 template <class R, class E>
 void multiply(const Range& lanes, std::int64_t g, std::int64_t d, const Elements<E>& x, const E* y, R* out) {
-  R* rows = out + g * kGroup * kBlock + lanes.begin;
-  const std::int64_t n = lanes.end - lanes.begin;
-  for (std::int64_t i = 0; i < kGroup; ++i) std::fill_n(rows + i * kBlock, n, R{0});
-  add_product<R>(kGroup, n, divide_up(d, kPack<E>), x.at(g * kGroup), y + lanes.begin, kBlock, rows, kBlock);
+  small_product<Write::Assign, R>(kGroup, lanes.end - lanes.begin, divide_up(d, kPack<E>), x.at(g * kGroup), y + lanes.begin, kBlock,
+                                  out + g * kGroup * kBlock + lanes.begin, kBlock);
 }
 
 /// scores[key, query] = <k, q> for the tile's shape, -inf where the query does not see the key.

@@ -8,6 +8,9 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
+
+#include "engine/core/tensor.h"
 
 namespace oxrse::cpu {
 
@@ -36,7 +39,7 @@ inline constexpr int kPanelRows = kVectorBytes == 64 ? 8 : 4;
 
 /// Two bf16 that neighbour along the sum of a product; processors with AVX512-BF16 multiply and add both at once, in f32.
 struct Bf16Pair {
-  std::uint32_t bits = 0;
+  std::uint32_t bits;
 };
 
 /// Numbers of a sum that one element E holds.
@@ -68,15 +71,18 @@ inline Simd<float> multiply_add(Simd<float> sum, Bf16Pair x, Simd<float> row) {
 }
 #endif
 
-/// c[i, j] += sum_k a(i, k) b[k, j] for kRows rows and kVectors vectors of columns. R: type of the sums.
-template <class R, int kRows, int kVectors, class E>
-inline void add_panel(std::int64_t k_count, Elements<E> a, const E* b, std::int64_t ldb, R* c, std::int64_t ldc) {
+/// c[i, j] = (or +=) sum_k a(i, k) b[k, j] for kRows rows and kVectors vectors of columns. R: type of the sums.
+template <class R, int kRows, int kVectors, Write kTo, class E>
+inline void panel(std::int64_t k_count, Elements<E> a, const E* b, std::int64_t ldb, R* c, std::int64_t ldc) {
   static_assert(sizeof(E) == sizeof(R));
   Simd<R> sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 8
-    for (int j = 0; j < kVectors; ++j) std::memcpy(&sum[i][j], c + i * ldc + j * kWidth<R>, kVectorBytes);
+    for (int j = 0; j < kVectors; ++j) {
+      sum[i][j] = Simd<R>{};
+      if constexpr (kTo == Write::Add) std::memcpy(&sum[i][j], c + i * ldc + j * kWidth<R>, kVectorBytes);
+    }
   }
   for (std::int64_t k = 0; k < k_count; ++k) {
     Simd<R> row[kVectors];
@@ -96,19 +102,45 @@ inline void add_panel(std::int64_t k_count, Elements<E> a, const E* b, std::int6
   }
 }
 
-/// c (m, n) += a (m, k) b (k, n) with everything in the first cache. m is a multiple of kPanelRows, n of kWidth; k counts elements.
-template <class R, class E>
-inline void add_product(std::int64_t m, std::int64_t n, std::int64_t k, Elements<E> a, const E* b, std::int64_t ldb, R* c,
-                        std::int64_t ldc) {
+/// c (m, n) = (or +=) a (m, k) b (k, n) with everything in the first cache. m is a multiple of kPanelRows, n of kWidth; k counts
+/// elements.
+template <Write kTo, class R, class E>
+inline void small_product(std::int64_t m, std::int64_t n, std::int64_t k, Elements<E> a, const E* b, std::int64_t ldb, R* c,
+                          std::int64_t ldc) {
   constexpr std::int64_t kPanel = kPanelVectors * kWidth<R>;
   std::int64_t j = 0;
   for (; j + kPanel <= n; j += kPanel) {
     for (std::int64_t i = 0; i < m; i += kPanelRows) {
-      add_panel<R, kPanelRows, kPanelVectors>(k, a.at(i), b + j, ldb, c + i * ldc + j, ldc);
+      panel<R, kPanelRows, kPanelVectors, kTo>(k, a.at(i), b + j, ldb, c + i * ldc + j, ldc);
     }
   }
   for (; j < n; j += kWidth<R>) {
-    for (std::int64_t i = 0; i < m; i += kPanelRows) add_panel<R, kPanelRows, 1>(k, a.at(i), b + j, ldb, c + i * ldc + j, ldc);
+    for (std::int64_t i = 0; i < m; i += kPanelRows) panel<R, kPanelRows, 1, kTo>(k, a.at(i), b + j, ldb, c + i * ldc + j, ldc);
+  }
+}
+
+/// Every second number of two vectors in turn: a0 b0 a1 b1 ... of their lower (kHigh 0) or upper (1) halves.
+template <int kHigh, class V, int... kIndex>
+inline V interleave(V a, V b, std::integer_sequence<int, kIndex...> /*of the width*/) {
+  constexpr int kCount = sizeof...(kIndex);
+  return __builtin_shufflevector(a, b, (kHigh * kCount / 2 + kIndex / 2 + kIndex % 2 * kCount)...);
+}
+
+/// Swaps rows and columns of kWidth x kWidth numbers: each of log2(kWidth) rounds interleaves the two halves of the rows.
+template <class R>
+inline void transpose_square(Simd<R>* rows) {
+  constexpr int kCount = static_cast<int>(kWidth<R>);
+  constexpr std::make_integer_sequence<int, kCount> kAll{};
+#pragma GCC unroll 4
+  for (int round = 1; round < kCount; round *= 2) {
+    Simd<R> next[kCount];
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount / 2; ++i) {
+      next[2 * i] = interleave<0>(rows[i], rows[i + kCount / 2], kAll);
+      next[2 * i + 1] = interleave<1>(rows[i], rows[i + kCount / 2], kAll);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) rows[i] = next[i];
   }
 }
 
