@@ -79,7 +79,7 @@ class Product {
 
   void run(const Cpu& cpu) const {
     if (grid_.splits > 1) return run_split(cpu);
-    const bool direct = g_.c.dtype() == accumulator() && !g_.bias.present() && !g_.residual.present();
+    const bool direct = g_.c.dtype() == accumulator() && !g_.bias.present() && !g_.residual.present() && g_.c.stride(0) <= kWidestRow;
     parallel_for(cpu, grid_.tiles(), [&](std::int64_t i) {
       const Area area = area_of(i);
       if (direct) {

@@ -3,7 +3,8 @@
 #include <cblas.h>
 
 #include <algorithm>
-#include <limits>
+#include <type_traits>
+#include <utility>
 
 #include "engine/cpu/parallel.h"
 
@@ -72,13 +73,12 @@ void gemm_tile(const GemmTile& tile) {
     if (!tile.add) clear(tile);
     return;
   }
-  if (gemm_tile_onednn(tile)) return;
+  const bool narrow = std::max(tile.a.stride, tile.b.stride) <= kWidestRow;
+  if (narrow && gemm_tile_onednn(tile)) return;
   visit_floating(tile.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    // A BLAS counts in 32 bits.
-    const bool fits = std::max({tile.a.stride, tile.b.stride, tile.ldc}) <= std::numeric_limits<int>::max();
     if constexpr (std::is_same_v<T, accumulator_t<T>>) {
-      if (fits) return gemm_tile_blas<T>(tile);
+      if (narrow) return gemm_tile_blas<T>(tile);
     }
     gemm_tile_converted<T>(tile);
   });

@@ -7,6 +7,9 @@
 
 namespace oxrse::cpu {
 
+/// Rows further apart are copied first: the libraries count in 32 bits in places.
+inline constexpr std::int64_t kWidestRow = 1 << 20;
+
 /// A matrix as stored: rows of `stride` elements. `transposed`: the product reads it with rows and columns swapped.
 struct GemmOperand {
   const std::byte* data = nullptr;
@@ -26,7 +29,7 @@ struct GemmTile {
   GemmOperand a;                     // op(A): (m, k)
   GemmOperand b;                     // op(B): (k, n)
   std::byte* c = nullptr;            // (m, n)
-  std::int64_t ldc = 0;
+  std::int64_t ldc = 0;              // at most kWidestRow
   bool add = false;
 };
 

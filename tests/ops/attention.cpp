@@ -8,6 +8,7 @@
 
 #include "tests/catch.h"
 #include "tests/ops/harness.h"
+#include "tests/ops/sparse_memory.h"
 
 using namespace oxrse;
 using namespace oxrse::test;
@@ -346,4 +347,54 @@ TEST_CASE("attention: cost counts the pairs that see each other") {
   check_error([&] { check(bad); }, {"attention", "v", "bf16(2, 10, 2, 8)", "bf16(2, 9, 2, 8)"});
   bad = op(10, 10, -1);
   check_error([&] { check(bad); }, {"attention", "window", "-1"});
+}
+
+TEST_CASE("attention: offsets past 2^31") {
+  const std::int64_t stride = (std::int64_t{1} << 31) + 3;
+  const Shape shape{.b = 1, .t = 2, .s = 2, .h = 1, .k = 1, .d = 2};
+  const OpCase c = attention_case(shape);
+  const SparseMemory memory(4 * 2 * stride * 4);
+  // Rows of q, k, v and do, then of dq, dk and dv, in one buffer.
+  const Tensor all = memory.view(DType::F32, {1, 8, 1, stride}, 2);
+  std::map<std::string, Tensor> at;
+  std::int64_t row = 0;
+  for (const char* name : {"q", "k", "v", "do"}) {
+    at[name] = all.slice(1, row, row + 2);
+    const Values& values = c.inputs.at(name).values;
+    for (std::size_t i = 0; i < 4; ++i) {
+      at[name].data<float>()[static_cast<std::int64_t>(i / 2) * stride + static_cast<std::int64_t>(i % 2)] = static_cast<float>(values[i]);
+    }
+    row += 2;
+  }
+  const SparseMemory results(4 * 2 * stride * 4);
+  const Tensor out = results.view(DType::F32, {1, 8, 1, stride}, 2);
+  row = 0;
+  for (const char* name : {"o", "dq", "dk", "dv"}) {
+    at[name] = out.slice(1, row, row + 2);
+    row += 2;
+  }
+  Guarded lse(DType::F32, {1, 1, 2}), delta(DType::F32, {1, 1, 2});
+  const double scale = 1 / std::sqrt(2.0);
+  Context context;
+  ops::run(context,
+           Attention{.o = at["o"], .lse = lse.view(), .q = at["q"], .k = at["k"], .v = at["v"], .document_start = {}, .scale = scale});
+  ops::run(context, Attention::Backward{.dq = at["dq"],
+                                        .dk = at["dk"],
+                                        .dv = at["dv"],
+                                        .delta = delta.view(),
+                                        .d_o = at["do"],
+                                        .o = at["o"],
+                                        .lse = lse.view(),
+                                        .q = at["q"],
+                                        .k = at["k"],
+                                        .v = at["v"],
+                                        .document_start = {},
+                                        .scale = scale});
+  const Arrays expected = execute(c, {.type = DType::F64});
+  for (const char* name : {"o", "dq", "dk", "dv"}) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      const float got = at[name].data<float>()[static_cast<std::int64_t>(i / 2) * stride + static_cast<std::int64_t>(i % 2)];
+      CHECK(std::abs(static_cast<double>(got) - expected.at(name).values[i]) <= 1e-5);
+    }
+  }
 }

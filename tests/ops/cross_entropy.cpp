@@ -8,6 +8,7 @@
 
 #include "tests/catch.h"
 #include "tests/ops/harness.h"
+#include "tests/ops/sparse_memory.h"
 
 using namespace oxrse;
 using namespace oxrse::test;
@@ -203,4 +204,20 @@ TEST_CASE("cross entropy: errors of shape") {
   bad = good;
   bad.loss = tensor(DType::BF16, {3});
   check_error([&] { check(bad); }, {"cross_entropy", "loss", "f32(3)", "bf16(3)"});
+}
+
+TEST_CASE("cross entropy: offsets past 2^31") {
+  const std::int64_t stride = (std::int64_t{1} << 31) + 3;
+  const SparseMemory memory(2 * stride * 4);
+  const Tensor logits = memory.view(DType::F32, {2, stride}, 5);
+  Guarded loss(DType::F32, {2}), targets(DType::I32, {2});
+  targets.set(Values{1, 2});
+  for (std::int64_t v = 0; v < 5; ++v) logits.data<float>()[stride + v] = static_cast<float>(v);
+  Context context;
+  ops::run(context, CrossEntropy{.loss = loss.view(), .dlogits = logits, .logits = logits, .targets = targets.view(), .vocab = 5});
+  const double lse = std::log(1 + std::exp(1) + std::exp(2) + std::exp(3) + std::exp(4));
+  CHECK(loss.values()[0] == Approx(std::log(5)));
+  CHECK(loss.values()[1] == Approx(lse - 2));
+  CHECK(logits.data<float>()[stride + 4] == Approx(std::exp(4 - lse)));
+  CHECK(logits.data<float>()[stride + 2] == Approx(std::exp(2 - lse) - 1));
 }
