@@ -15,13 +15,13 @@ namespace oxrse {
 ///       visit(self.steps, Field{.key = "steps", .meaning = "optimizer steps to take", .min = 0});
 ///     }
 ///
-/// and, with `steps` as an example, is read, echoed and described by engine/core/config.h. Members may be bool, integers, double,
+/// It is read, echoed and described by engine/core/config.h. Members may be bool, integers, double,
 /// std::string, std::vector and std::optional (null) of those, another section, or Json for a value with alternatives (such as a
 /// string or a list) that its owner reads further through `JsonNode`.
 struct Field {
   std::string_view key;
   std::string_view meaning;
-  std::string_view unit = "";                             // "nats", "s", "MiB"; empty for a pure number
+  std::string_view unit = {};                             // "nats", "s", "MiB"; empty for a pure number
   double min = -std::numeric_limits<double>::infinity();  // numbers: the smallest allowed value
   double max = std::numeric_limits<double>::infinity();   // numbers: the largest allowed value
   bool above_min = false;                                 // the smallest value itself is not allowed

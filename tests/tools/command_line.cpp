@@ -40,6 +40,14 @@ TEST_CASE("work that fails exits with 1 and one line that says why") {
   CHECK(result.err == "error: missing.json: cannot be read: No such file or directory\n");
 }
 
+TEST_CASE("--set may stand before and after the config, and more than once") {
+  for (const std::string arguments : {"--set train.steps=1 missing.json", "missing.json --set train.steps=1 --set run.seed=2"}) {
+    const CommandResult result = run_command("train " + arguments);
+    CHECK(result.exit_code == 1);
+    CHECK_THAT(result.err, StartsWith("error: missing.json: cannot be read"));
+  }
+}
+
 TEST_CASE("output that cannot be written is a failure") {
   const CommandResult result = run_command("train --help-config >/dev/full");
   CHECK(result.exit_code == 1);

@@ -91,11 +91,11 @@ double engine_error() {
 
 void examine_hdf5(DoctorReport& report) {
   unsigned major = 0, minor = 0, patch = 0;
-  hbool_t is_thread_safe = 0;
+  hbool_t is_thread_safe = false;
   H5get_libversion(&major, &minor, &patch);
   H5is_library_threadsafe(&is_thread_safe);
   const char* locking = std::getenv("HDF5_USE_FILE_LOCKING");
-  report.ok("HDF5", "{}.{}.{}, {}thread-safe, HDF5_USE_FILE_LOCKING {}", major, minor, patch, is_thread_safe != 0 ? "" : "not ",
+  report.ok("HDF5", "{}.{}.{}, {}thread-safe, HDF5_USE_FILE_LOCKING {}", major, minor, patch, is_thread_safe ? "" : "not ",
             locking == nullptr ? "not set (files are locked)" : locking);
 }
 
