@@ -40,7 +40,13 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", version_text());
   app.require_subcommand(0, 1);
   app.failure_message(usage_message);
+  oxrse::tools::add_data_command(app);
+  oxrse::tools::add_checkpoint_command(app);
   oxrse::tools::add_doctor_command(app);
+  oxrse::tools::add_train_command(app);
+  oxrse::tools::add_plan_command(app);
+  oxrse::tools::add_generate_command(app);
+  oxrse::tools::add_eval_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -9,8 +9,9 @@ void OpLog::add(std::string_view name, const std::string& shape, const Cost& cos
   // Searched from the back: a step repeats the ops it used last.
   const auto found = std::find_if(entries_.rbegin(), entries_.rend(), same);
   Entry& entry = found != entries_.rend() ? *found : entries_.emplace_back(Entry{name, shape, 0, {}});
-  ++entry.calls;
-  entry.cost += cost;
+  const auto times = static_cast<double>(times_);
+  entry.calls += times_;
+  entry.cost += {cost.flops * times, cost.bytes * times};
 }
 
 Cost OpLog::total() const {

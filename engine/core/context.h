@@ -35,11 +35,14 @@ class OpLog {
   };
 
   void add(std::string_view name, const std::string& shape, const Cost& cost);
+  /// Ops added from here on count `times` times: one run of a loop's body stands for all of them. 1 ends it.
+  void repeat(std::int64_t times) { times_ = times; }
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
   [[nodiscard]] Cost total() const;
 
  private:
   std::vector<Entry> entries_;
+  std::int64_t times_ = 1;
 };
 
 /// The CPU as a place to run kernels: `launch(Cpu&, op)` is in engine/cpu.

@@ -29,7 +29,8 @@ class Gradients {
   void begin_step();
   /// The place for the gradient of `id`, absent for an absent id. The caller must write it.
   Target target(ParameterId id);
-  /// Adds the finished micro-batch to the earlier ones; an Error names a parameter that received no gradient.
+  /// Adds the finished micro-batch to the earlier ones; an Error names a parameter that received no gradient. (A plan runs only the first
+  /// micro-batch of a step, which stands for the others.)
   void end_micro_batch(Context& context);
   /// Completes the sum; `sums` is valid from here to the next begin_step.
   void end_step(Context& context);

@@ -1,0 +1,100 @@
+#include "engine/train/config.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "io/model_zoo.h"
+
+namespace oxrse::train {
+namespace {
+
+nn::ModelConfig read_model(const JsonNode& node) {
+  nn::ModelConfig model;
+  if (!node.value().is_string()) {
+    read_config(node, model);
+    return model;
+  }
+  read_config(io::read_model_zoo("models", node.value().get<std::string>()), model);
+  return model;
+}
+
+void check_batches(const TrainSection& train) {
+  const std::int64_t G = train.global_batch, M = train.micro_batch;
+  require(M <= G, "train.micro_batch {} is above train.global_batch {}: raise train.global_batch or lower train.micro_batch", M, G);
+  const std::int64_t below = G / M * M;
+  require(G == below, "train.global_batch {} is not a multiple of train.micro_batch {}: the nearest values are {} and {}", G, M, below,
+          below + M);
+}
+
+void check_parallel(const ParallelConfig& parallel) {
+  const bool one = parallel.data == "auto" || parallel.data == 1;
+  require(one, "parallel.data is {}: expected \"auto\" or 1, this build trains on one rank", shown(parallel.data));
+  const std::pair<const char*, std::int64_t> sizes[] = {{"tensor", parallel.tensor},
+                                                        {"pipeline", parallel.pipeline},
+                                                        {"context", parallel.context},
+                                                        {"expert", parallel.expert},
+                                                        {"zero", parallel.zero + 1}};
+  for (const auto& [key, size] : sizes) {
+    require(size == 1, "parallel.{} is not supported by this build, which trains on one rank: leave it out", key);
+  }
+}
+
+void check_together(const Config& config) {
+  check_batches(config.train);
+  check_parallel(config.parallel);
+  config.optimizer.validate();
+  require(config.run.device == "auto" || config.run.device == "cpu",
+          "run.device \"{}\" is not in this build (oxrse doctor says what is): use \"auto\" or \"cpu\"", config.run.device);
+  const bool f64 = config.precision.compute == "f64";
+  require(f64 || config.precision.master == "f32", "precision.master f64 goes with precision.compute f64 only");
+  require(f64 || config.precision.gradients == "f32", "precision.gradients f64 goes with precision.compute f64 only");
+  require(!config.model.is_null() || config.run.init.has_value(),
+          "model is missing: name an entry of model_zoo/models (such as \"gpt2/124m\"), give an object, or set run.init to a checkpoint");
+}
+
+}  // namespace
+
+DType Config::compute_type() const {
+  if (precision.compute == "f64") return DType::F64;
+  if (precision.compute == "bf16") return DType::BF16;
+  if (precision.compute == "fp16") return DType::F16;
+  return DType::F32;
+}
+
+Config load_config(const JsonDocument& document) {
+  Config config;
+  const JsonNode root(document);
+  read_config(root, config);
+  if (!config.model.is_null()) config.model = write_config(read_model(root.at("model")));
+  try {
+    check_together(config);
+  } catch (const Error& error) {
+    throw error.in(document.source);
+  }
+  return config;
+}
+
+nn::ModelConfig resolve_model(const Config& config, std::int64_t vocab) {
+  nn::ModelConfig model;
+  read_config(JsonDocument{.source = "model", .value = config.model, .lines = {}}, model);
+  if (model.vocab == 0) model.vocab = vocab;
+  require(vocab <= model.vocab, "the tokenizer has {} tokens, model.vocab is {}: raise model.vocab, or set it to 0", vocab, model.vocab);
+  model = model.resolved();
+  require(config.train.context <= model.context, "train.context {} is above model.context {}: lower train.context", config.train.context,
+          model.context);
+  return model;
+}
+
+std::string help_text() { return config_help(Config()) + "\nThe keys of a model object:\n\n" + config_help(nn::ModelConfig()); }
+
+std::vector<std::string> incompatibilities(const Json& before, const Json& now) {
+  std::vector<std::string> found = config_differences(before, now);
+  const std::string_view free[] = {"run.name", "run.dir",    "train.steps", "train.eval_", "train.sample_", "train.stop_after_skipped",
+                                   "log.",     "checkpoint."};
+  std::erase_if(found, [&](const std::string& line) {
+    return std::any_of(std::begin(free), std::end(free), [&](std::string_view prefix) { return line.starts_with(prefix); });
+  });
+  return found;
+}
+
+}  // namespace oxrse::train

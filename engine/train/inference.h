@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/nn/model.h"
+#include "engine/train/evaluation.h"
+#include "engine/train/sampling.h"
+#include "io/checkpoint/checkpoint.h"
+#include "io/tokenizer/tokenizer.h"
+
+namespace oxrse::train {
+
+/// The model object in the config of a checkpoint.
+Json model_of_checkpoint(const io::Checkpoint& checkpoint);
+
+/// A model from a checkpoint, for generating and evaluating.
+class LoadedModel {
+ public:
+  /// `path` is a step, checkpoints or run directory. Plans first for batches of `shape` (rows 0: only generating; length 0: as it was
+  /// trained), then allocates just that. Computes in the type the checkpoint was trained in.
+  LoadedModel(const std::string& path, BatchShape shape);
+
+  [[nodiscard]] const nn::ModelConfig& config() const { return config_; }
+  [[nodiscard]] const io::Checkpoint& checkpoint() const { return checkpoint_; }
+  /// Absent for a model that was trained on token shards.
+  [[nodiscard]] const io::Tokenizer* tokenizer() const { return tokenizer_.get(); }
+  [[nodiscard]] Generator generator() { return {context_, store_, *model_}; }
+  Evaluation evaluate(const io::Dataset& data, std::int64_t samples) {
+    return train::evaluate(context_, store_, *model_, shape_, &data, samples);
+  }
+  /// The length and number of rows that evaluate() uses.
+  [[nodiscard]] const BatchShape& shape() const { return shape_; }
+
+ private:
+  io::Checkpoint checkpoint_;
+  nn::ModelConfig config_;
+  BatchShape shape_;
+  std::unique_ptr<io::Tokenizer> tokenizer_;
+  std::optional<Arena> arena_;
+  Context context_;
+  nn::ParameterStore store_;
+  std::optional<nn::Model> model_;
+};
+
+}  // namespace oxrse::train

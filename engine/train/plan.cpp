@@ -1,0 +1,108 @@
+#include "engine/train/plan.h"
+
+#include <algorithm>
+
+#include "engine/train/machine.h"
+#include "engine/train/sampling.h"
+#include "engine/train/training.h"
+
+namespace oxrse::train {
+namespace {
+
+constexpr std::array kKinds = {Memory::Weights, Memory::Gradients, Memory::Optimizer, Memory::Activations, Memory::Workspace};
+
+/// FLOPs of forward and backward as the model defines them: what was executed, less what recomputation repeats.
+double model_flops(Config config, const nn::ModelConfig& model) {
+  config.train.recompute = "none";
+  Arena arena = Arena::planned();
+  OpLog ops;
+  Context context{.mode = Mode::Plan, .cpu = {}, .arena = &arena, .log = nullptr};
+  Training training(context, config, model);
+  context.log = &ops;
+  training.step(nullptr, 0);
+  return ops.total().flops;
+}
+
+/// What the process needs outside the arena: what it has now, and packing buffers of the matrix products.
+std::int64_t process_bytes() {
+  constexpr std::int64_t kLibraryScratch = std::int64_t{24} << 20;
+  return std::max<std::int64_t>(resident_bytes(), 0) + kLibraryScratch;
+}
+
+}  // namespace
+
+Plan make_plan(const Config& config, const nn::ModelConfig& model) {
+  Plan plan;
+  plan.model = model;
+  Arena arena = Arena::planned();
+  Context context{.mode = Mode::Plan, .cpu = {}, .arena = &arena, .log = nullptr};
+  Training training(context, config, model);
+  plan.parameters = training.parameters().count();
+  context.log = &plan.ops;
+  training.step(nullptr, 0);
+  context.log = nullptr;
+  if (config.train.eval_every > 0) training.evaluate(nullptr, config.train.micro_batch);
+  if (config.train.sample_every > 0) {
+    const std::int32_t any = 0;
+    Generator(context, training.parameters(), training.model()).generate({&any, 1}, 1, {}, {});
+  }
+  plan.memory = arena.peak();
+  plan.process_bytes = process_bytes();
+  plan.tokens = static_cast<double>(config.train.global_batch * config.train.context);
+  plan.model_flops = config.train.recompute == "none" ? plan.ops.total().flops : model_flops(config, model);
+  return plan;
+}
+
+std::string format_bytes(double bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < std::size(units); ++unit) bytes /= 1024;
+  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, units[unit]);
+}
+
+std::string format_count(double count) {
+  const char* units[] = {"", "K", "M", "B", "T", "P", "E", "Z"};
+  std::size_t unit = 0;
+  for (; count >= 1000 && unit + 1 < std::size(units); ++unit) count /= 1000;
+  return fmt::format("{:.{}f}{}", count, unit == 0 ? 0 : 1, units[unit]);
+}
+
+std::string describe(const Plan& plan, const Config& config, bool list_ops) {
+  const Cost total = plan.ops.total();
+  std::string text = fmt::format("parameters     {} ({})\n", plan.parameters, format_count(static_cast<double>(plan.parameters)));
+  text += fmt::format("step           {} tokens: {} micro-batches of {} samples of {} tokens\n", static_cast<std::int64_t>(plan.tokens),
+                      config.micro_batches(), config.train.micro_batch, config.train.context);
+  text += fmt::format("compute        {} FLOP a step ({} a token){}\n", format_count(total.flops), format_count(total.flops / plan.tokens),
+                      config.train.recompute == "none" ? "" : fmt::format(", {} without recomputation", format_count(plan.model_flops)));
+  text += fmt::format("memory         {}\n", format_bytes(static_cast<double>(plan.total_bytes())));
+  for (const Memory kind : kKinds) {
+    text += fmt::format("  {:<13}{}\n", name_of(kind), format_bytes(static_cast<double>(plan.memory[kind])));
+  }
+  text += fmt::format("  {:<13}{}\n", "process", format_bytes(static_cast<double>(plan.process_bytes)));
+  if (!list_ops) return text;
+  text += fmt::format("\n{:<24} {:<44} {:>7} {:>12} {:>12}\n", "op", "shape", "calls", "FLOP", "bytes");
+  for (const OpLog::Entry& e : plan.ops.entries()) {
+    text += fmt::format("{:<24} {:<44} {:>7} {:>12} {:>12}\n", e.name, e.shape, e.calls, format_count(e.cost.flops),
+                        format_bytes(e.cost.bytes));
+  }
+  text += fmt::format("{:<24} {:<44} {:>7} {:>12} {:>12}\n", "all", "", "", format_count(total.flops), format_bytes(total.bytes));
+  return text;
+}
+
+void require_fits(const Plan& plan, const Config& config) {
+  const std::int64_t available = available_bytes();
+  if (available < 0 || plan.memory.total() <= available) return;
+  const std::int64_t activations = plan.memory[Memory::Activations] + plan.memory[Memory::Workspace];
+  std::string advice = "choose a smaller model";
+  if (config.train.micro_batch > 1 && activations * 4 > plan.memory.total()) {
+    advice = fmt::format("lower train.micro_batch (now {})", config.train.micro_batch);
+  } else if (config.train.recompute != "block" && activations * 4 > plan.memory.total()) {
+    advice = "set train.recompute to \"block\" or lower train.context";
+  } else if (config.comm.deterministic && config.micro_batches() > 1) {
+    advice = "raise train.micro_batch, set comm.deterministic to false (fewer gradient buffers) or choose a smaller model";
+  }
+  fail("the plan needs {} and this machine has {} available: {}\n\n{}", format_bytes(static_cast<double>(plan.memory.total())),
+       format_bytes(static_cast<double>(available)), advice, describe(plan, config, false));
+}
+
+}  // namespace oxrse::train

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/core/context.h"
+#include "engine/train/config.h"
+
+namespace oxrse::train {
+
+/// What a step takes, found by executing it in Plan mode.
+struct Plan {
+  nn::ModelConfig model;
+  std::int64_t parameters = 0;
+  MemoryUse memory;                // at the moment of the largest total
+  std::int64_t process_bytes = 0;  // program, libraries and their scratch, outside the arena
+  OpLog ops;                       // of one training step
+  double tokens = 0;               // of a step
+  double model_flops = 0;          // of a step, without recomputation: what "model FLOPs utilisation" counts
+
+  [[nodiscard]] std::int64_t total_bytes() const { return memory.total() + process_bytes; }
+};
+
+/// Plans the training (step, evaluation, samples) of `config` with the resolved `model`.
+Plan make_plan(const Config& config, const nn::ModelConfig& model);
+
+/// The plan as text: parameters, memory by kind, FLOPs, and with `list_ops` one line for every op and shape.
+std::string describe(const Plan& plan, const Config& config, bool list_ops);
+
+/// Throws when the plan needs more memory than this machine can give, naming the settings to lower.
+void require_fits(const Plan& plan, const Config& config);
+
+/// "1.2 GiB", "48.0 KiB"; "1.24e+15" and "124.4M" for counts.
+std::string format_bytes(double bytes);
+std::string format_count(double count);
+
+}  // namespace oxrse::train

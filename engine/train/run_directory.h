@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "engine/core/json.h"
+
+namespace oxrse::train {
+
+/// The directory of a run, held by one process at a time.
+class RunDirectory {
+ public:
+  /// Makes the directory and takes its lock; an Error says when another process is training there.
+  explicit RunDirectory(std::filesystem::path path);
+  ~RunDirectory();
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  [[nodiscard]] std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  [[nodiscard]] std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
+
+  void write_config(const Json& config) const;
+  void write_tokenizer(const std::string& tokenizer_json) const;
+
+ private:
+  std::filesystem::path path_;
+  int lock_ = -1;
+};
+
+}  // namespace oxrse::train

@@ -1,0 +1,98 @@
+#include "engine/train/saving.h"
+
+#include <utility>
+
+namespace oxrse::train {
+namespace {
+
+using NamedPart = std::pair<const char*, Tensor>;
+
+/// The optimizer's tensors of a parameter under the names of their parts.
+std::vector<NamedPart> parts_of(const optim::Optimizer::State& state) {
+  std::vector<NamedPart> parts;
+  if (state.exp_avg.present()) parts.emplace_back("exp_avg", state.exp_avg);
+  if (state.exp_avg_sq.present()) parts.emplace_back("exp_avg_sq", state.exp_avg_sq);
+  if (state.momentum.present()) parts.emplace_back("momentum", state.momentum);
+  return parts;
+}
+
+const char* weight_part(const nn::Parameter& parameter) { return parameter.has_master_copy() ? "master" : "model"; }
+
+/// The number state.group.key of a checkpoint.
+template <class T>
+T number(const io::Checkpoint& checkpoint, const char* group, const char* key) {
+  const Json& state = checkpoint.state();
+  require(state.contains(group) && state.at(group).contains(key) && state.at(group).at(key).is_number(),
+          "{}: the state has no {}.{}: this checkpoint holds weights only, give it as run.init", checkpoint.directory().string(), group,
+          key);
+  return state.at(group).at(key).get<T>();
+}
+
+std::string fingerprint_text(std::uint64_t fingerprint) { return fmt::format("{:016x}", fingerprint); }
+
+void check_data(const io::Checkpoint& checkpoint, const io::Dataset& data) {
+  const Json& sampler = checkpoint.state().value("sampler", Json::object());
+  const std::string before = sampler.value("fingerprint", ""), now = fingerprint_text(data.fingerprint());
+  require(before == now,
+          "{}: the training data is not what this run began with (fingerprint {}, now {}): restore it, or begin a new run with run.init",
+          checkpoint.directory().string(), before, now);
+}
+
+}  // namespace
+
+std::vector<io::CheckpointEntry> checkpoint_entries(Training& training) {
+  std::vector<io::CheckpointEntry> entries;
+  const auto& parameters = training.parameters().parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    entries.push_back({parameters[i].name, weight_part(parameters[i]), parameters[i].master});
+    for (const auto& [part, tensor] : parts_of(training.optimizer().states()[i])) entries.push_back({parameters[i].name, part, tensor});
+  }
+  return entries;
+}
+
+Json checkpoint_state(Training& training, const Progress& progress, const Config& config, const io::Dataset* data) {
+  Json state;
+  state["counters"] = {{"step", progress.step},
+                       {"skipped", progress.skipped},
+                       {"skipped_in_a_row", progress.skipped_in_a_row},
+                       {"tokens", progress.step * config.train.global_batch * config.train.context}};
+  state["schedule"] = {{"updates", training.optimizer().updates()}};
+  const optim::LossScaler::State& scaler = training.scaler().state();
+  state["scaler"] = {{"scale", scaler.scale}, {"good_steps", scaler.good_steps}, {"hysteresis_left", scaler.hysteresis_left}};
+  state["rng"] = {{"seed", config.run.seed}};
+  if (data != nullptr) {
+    const std::int64_t samples = progress.step * config.train.global_batch;
+    state["sampler"] = {
+        {"samples", samples}, {"epoch", samples / data->samples_per_epoch()}, {"fingerprint", fingerprint_text(data->fingerprint())}};
+  }
+  return state;
+}
+
+void load_weights(Context& context, nn::ParameterStore& store, const io::Checkpoint& checkpoint) {
+  for (const nn::Parameter& p : store.parameters()) {
+    const char* part = checkpoint.has(p.name, "master") ? "master" : "model";
+    checkpoint.read(p.name, part, p.master);
+  }
+  store.cast(context);
+}
+
+Progress restore(Training& training, const io::Checkpoint& checkpoint, const io::Dataset* data) {
+  if (data != nullptr) check_data(checkpoint, *data);
+  const Progress progress{.step = number<std::int64_t>(checkpoint, "counters", "step"),
+                          .skipped = number<std::int64_t>(checkpoint, "counters", "skipped"),
+                          .skipped_in_a_row = number<std::int64_t>(checkpoint, "counters", "skipped_in_a_row")};
+  const std::int64_t updates = number<std::int64_t>(checkpoint, "schedule", "updates");
+  const optim::LossScaler::State scaler{.scale = number<double>(checkpoint, "scaler", "scale"),
+                                        .good_steps = number<std::int64_t>(checkpoint, "scaler", "good_steps"),
+                                        .hysteresis_left = number<std::int64_t>(checkpoint, "scaler", "hysteresis_left")};
+  const auto& parameters = training.parameters().parameters();
+  load_weights(training.context(), training.parameters(), checkpoint);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    for (const auto& [part, tensor] : parts_of(training.optimizer().states()[i])) checkpoint.read(parameters[i].name, part, tensor);
+  }
+  training.optimizer().set_updates(updates);
+  training.scaler().restore(scaler);
+  return progress;
+}
+
+}  // namespace oxrse::train

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/train/training.h"
+#include "io/checkpoint/checkpoint.h"
+
+namespace oxrse::train {
+
+/// Where a run stands, besides its tensors.
+struct Progress {
+  std::int64_t step = 0;     // steps taken, skipped ones included: the samples of the data that were used
+  std::int64_t skipped = 0;  // steps whose gradient was not finite
+  std::int64_t skipped_in_a_row = 0;
+};
+
+/// All tensors of a checkpoint: weights (or masters) and optimizer state.
+std::vector<io::CheckpointEntry> checkpoint_entries(Training& training);
+
+/// The small values of a checkpoint. `data` may be absent.
+Json checkpoint_state(Training& training, const Progress& progress, const Config& config, const io::Dataset* data);
+
+/// Takes everything from a checkpoint of the same run: weights, optimizer, progress. An Error names what does not fit, before anything
+/// is changed for a wrong dataset or optimizer.
+Progress restore(Training& training, const io::Checkpoint& checkpoint, const io::Dataset* data);
+
+/// Takes only the weights, whatever type they were saved in.
+void load_weights(Context& context, nn::ParameterStore& store, const io::Checkpoint& checkpoint);
+
+}  // namespace oxrse::train

@@ -1,0 +1,278 @@
+#include "engine/train/trainer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "engine/core/build_info.h"
+#include "engine/train/inference.h"
+#include "engine/train/machine.h"
+#include "engine/train/plan.h"
+#include "engine/train/recorder.h"
+#include "engine/train/run_directory.h"
+#include "engine/train/sampling.h"
+#include "engine/train/saving.h"
+#include "engine/train/signals.h"
+#include "engine/train/terminal.h"
+#include "engine/train/training.h"
+#include "io/checkpoint/checkpoint.h"
+#include "io/data/open.h"
+
+namespace oxrse::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double, std::milli>(end - begin).count();
+}
+
+void warn(const std::string& text) { fmt::print(stderr, "warning: {}\n", text); }
+
+/// One line about long work before training, redrawn on a terminal.
+void show_progress(const io::Progress& progress) {
+  if (isatty(STDOUT_FILENO) == 0) return;
+  const bool done = progress.done >= progress.total;
+  fmt::print("\r\033[K{} {:.0f}%{}", progress.what,
+             100.0 * static_cast<double>(progress.done) / static_cast<double>(std::max<std::int64_t>(progress.total, 1)),
+             done ? "\r\033[K" : "");
+  std::fflush(stdout);
+}
+
+/// The checkpoint a run goes on from, if there is one. Refuses a directory that holds another run.
+std::optional<io::Checkpoint> checkpoint_to_resume(const std::string& resume, const RunDirectory& directory, const Json& effective) {
+  const bool exists = io::holds_checkpoint(directory.checkpoints());
+  require(resume != "never" || !exists,
+          "{}: holds checkpoints of an earlier run: set run.dir to another directory, remove this one, or leave out --resume never",
+          directory.path().string());
+  if (resume == "never" || (resume == "auto" && !exists)) return std::nullopt;
+  io::Checkpoint checkpoint = io::Checkpoint::open(resume == "auto" ? directory.checkpoints().string() : resume, warn);
+  const std::vector<std::string> different = incompatibilities(checkpoint.config(), effective);
+  if (different.empty()) return checkpoint;
+  std::string list;
+  for (const std::string& line : different) list += "\n  " + line;
+  fail("{}: was made with another config; set run.dir to another directory for a new run, or restore (before -> now):{}",
+       checkpoint.directory().string(), list);
+}
+
+/// A run from its config to its last checkpoint.
+class Run {
+ public:
+  Run(Config config, const std::string& resume);
+  void execute();
+
+ private:
+  void print_header(const Plan& plan) const;
+  void take_step();
+  void evaluate();
+  void print_sample();
+  void save();
+  void check_skipped(const StepReport& report);
+  void print_summary(const char* stopped_by) const;
+  [[nodiscard]] bool due(std::int64_t every) const { return every > 0 && progress_.step % every == 0; }
+  [[nodiscard]] std::int64_t evaluation_samples() const;
+
+  Config config_;
+  std::optional<RunDirectory> directory_;
+  std::unique_ptr<io::Tokenizer> tokenizer_;
+  io::TrainingData data_;
+  nn::ModelConfig model_;
+  std::optional<Arena> arena_;
+  Context context_;
+  std::unique_ptr<Training> training_;
+  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<Terminal> terminal_;
+  Progress progress_;
+  std::int64_t first_step_ = 0;
+  std::int64_t saved_step_ = -1;
+  double model_flops_ = 0;
+  double checkpoint_ms_ = 0;
+  std::optional<double> validation_loss_;
+  double last_loss_ = 0;
+  Clock::time_point begin_ = Clock::now();
+};
+
+Run::Run(Config config, const std::string& resume) : config_(std::move(config)) {
+  std::optional<io::Checkpoint> initial;
+  if (config_.run.init) {
+    initial = io::Checkpoint::open(*config_.run.init, warn);
+    if (config_.model.is_null()) config_.model = model_of_checkpoint(*initial);
+  }
+  tokenizer_ = io::open_tokenizer(config_.data, show_progress);
+  model_ = resolve_model(config_, tokenizer_ ? tokenizer_->vocab_size() : 0);
+  config_.model = write_config(model_);
+  data_ = io::open_training_data(
+      config_.data, tokenizer_.get(),
+      {.context = config_.train.context, .seed = static_cast<std::uint64_t>(config_.run.seed), .vocab = model_.vocab}, show_progress);
+  const Plan plan = make_plan(config_, model_);
+  model_flops_ = plan.model_flops;
+  print_header(plan);
+  require_fits(plan, config_);
+
+  const Json effective = write_config(config_);
+  directory_.emplace(config_.directory());
+  const std::optional<io::Checkpoint> resumed = checkpoint_to_resume(resume, *directory_, effective);
+  arena_ = Arena::allocated(plan.memory.total());
+  context_ = Context{.mode = Mode::Run, .cpu = {cpu_threads()}, .arena = &*arena_, .log = nullptr};
+  training_ = std::make_unique<Training>(context_, config_, model_);
+  if (resumed) {
+    progress_ = restore(*training_, *resumed, data_.train.get());
+    saved_step_ = progress_.step;
+    fmt::print("resumed  {} at step {}\n", resumed->directory().string(), progress_.step);
+  } else if (initial) {
+    load_weights(context_, training_->parameters(), *initial);
+    fmt::print("weights  from {}\n", initial->directory().string());
+  } else {
+    training_->initialize();
+  }
+  first_step_ = progress_.step;
+  directory_->write_config(effective);
+  if (tokenizer_) directory_->write_tokenizer(tokenizer_->to_json());
+  recorder_ = std::make_unique<Recorder>(*directory_, config_, progress_.step);
+  terminal_ = std::make_unique<Terminal>(first_step_, config_.train.steps, config_.log.every);
+}
+
+void Run::print_header(const Plan& plan) const {
+  fmt::print("oxrse {} ({})\n", build_info().version, build_info().commit);
+  fmt::print("run      {} in {}\n", config_.run.name, config_.directory());
+  fmt::print("model    {} parameters: {} layers, width {}, {} heads ({} key/value), vocabulary {}, context {}\n",
+             format_count(static_cast<double>(plan.parameters)), model_.layers, model_.width, model_.heads, model_.kv_heads, model_.vocab,
+             model_.context);
+  fmt::print("data     {}\n", data_.train->describe());
+  if (data_.validation) fmt::print("         evaluation: {}\n", data_.validation->describe());
+  fmt::print("step     {} tokens: {} micro-batches of {} samples of {} tokens; {} FLOP\n", static_cast<std::int64_t>(plan.tokens),
+             config_.micro_batches(), config_.train.micro_batch, config_.train.context, format_count(plan.model_flops));
+  fmt::print("memory   {} planned: weights {}, gradients {}, optimizer {}, activations {}, workspace {}, process {}\n",
+             format_bytes(static_cast<double>(plan.total_bytes())), format_bytes(static_cast<double>(plan.memory[Memory::Weights])),
+             format_bytes(static_cast<double>(plan.memory[Memory::Gradients])),
+             format_bytes(static_cast<double>(plan.memory[Memory::Optimizer])),
+             format_bytes(static_cast<double>(plan.memory[Memory::Activations])),
+             format_bytes(static_cast<double>(plan.memory[Memory::Workspace])), format_bytes(static_cast<double>(plan.process_bytes)));
+  fmt::print("device   cpu, {} threads, {}\n", cpu_threads(), config_.precision.compute);
+  std::fflush(stdout);
+}
+
+void Run::execute() {
+  const StopRequests stop;
+  const char* stopped_by = nullptr;
+  while (progress_.step < config_.train.steps && (stopped_by = StopRequests::pending()) == nullptr) {
+    try {
+      take_step();
+    } catch (const Error&) {  // a step that fails has not changed the weights
+      if (saved_step_ != progress_.step) save();
+      throw;
+    }
+    if (due(config_.train.eval_every) || (progress_.step == config_.train.steps && config_.train.eval_every > 0)) evaluate();
+    if (due(config_.train.sample_every)) print_sample();
+    if (due(config_.checkpoint.every)) save();
+  }
+  if (saved_step_ != progress_.step) save();
+  print_summary(stopped_by);
+}
+
+void Run::take_step() {
+  const auto begin = Clock::now();
+  const StepReport report = training_->step(data_.train.get(), progress_.step);
+  const double step_ms = milliseconds(begin, Clock::now());
+  ++progress_.step;
+  last_loss_ = report.loss;
+  const double tokens = static_cast<double>(config_.train.global_batch * config_.train.context);
+  const double tokens_per_s = tokens / (step_ms / 1e3);
+  check_skipped(report);
+  recorder_->step({.step = progress_.step,
+                   .report = report,
+                   .tokens = progress_.step * config_.train.global_batch * config_.train.context,
+                   .tokens_per_s = tokens_per_s,
+                   .step_ms = step_ms,
+                   .checkpoint_ms = std::exchange(checkpoint_ms_, 0),
+                   .skipped = progress_.skipped});
+  terminal_->step(progress_.step, report, step_ms, tokens_per_s);
+}
+
+void Run::check_skipped(const StepReport& report) {
+  progress_.skipped_in_a_row = report.applied ? 0 : progress_.skipped_in_a_row + 1;
+  if (report.applied) return;
+  ++progress_.skipped;
+  std::string names;
+  const auto bad = training_->optimizer().not_finite();
+  for (std::size_t i = 0; i < bad.size() && i < 5; ++i) names += (i == 0 ? "" : ", ") + std::string(bad[i]);
+  if (bad.size() > 5) names += fmt::format(" and {} more", bad.size() - 5);
+  terminal_->note(fmt::format("warning: step {} skipped, nothing was changed: the gradient is not finite in {}", progress_.step, names));
+  if (training_->scaler().active()) return;  // the loss scale has a floor of its own
+  if (progress_.skipped_in_a_row < config_.train.stop_after_skipped) return;
+  fail("{} steps in a row had no finite gradient (first in {}): the last good state is kept in {}; lower optimizer.lr or look at the data",
+       progress_.skipped_in_a_row, names, directory_->checkpoints().string());
+}
+
+std::int64_t Run::evaluation_samples() const {
+  const std::int64_t all = data_.validation->samples_per_epoch();
+  const std::int64_t wanted = config_.train.eval_batches * config_.train.micro_batch;
+  return wanted == 0 ? all : std::min(all, wanted);
+}
+
+void Run::evaluate() {
+  if (!data_.validation) return;
+  const Evaluation result = training_->evaluate(data_.validation.get(), evaluation_samples());
+  validation_loss_ = result.loss;
+  recorder_->evaluation(progress_.step, result);
+  terminal_->note(fmt::format("evaluation at step {}: loss {:.4f} over {} tokens", progress_.step, result.loss, result.valid_tokens));
+}
+
+void Run::print_sample() {
+  if (!tokenizer_) return;
+  const std::vector<std::int32_t> prompt = tokenizer_->encode(config_.train.sample_prompt);
+  if (prompt.empty()) return;
+  io::StreamDecoder decoder(*tokenizer_);
+  std::string text = config_.train.sample_prompt;
+  Generator generator(context_, training_->parameters(), training_->model());
+  generator.generate(prompt, config_.train.sample_tokens,
+                     {.temperature = 0.8, .top_k = 50, .seed = static_cast<std::uint64_t>(progress_.step)}, [&](std::int32_t token) {
+                       if (token < tokenizer_->vocab_size()) text += decoder.push(token);
+                       return true;
+                     });
+  terminal_->note(fmt::format("sample at step {}: {}{}", progress_.step, text, decoder.finish()));
+}
+
+void Run::save() {
+  const auto begin = Clock::now();
+  const io::CheckpointState state{.step = progress_.step,
+                                  .state = checkpoint_state(*training_, progress_, config_, data_.train.get()),
+                                  .config = write_config(config_),
+                                  .tokenizer_json = tokenizer_ ? tokenizer_->to_json() : ""};
+  io::save_checkpoint(directory_->checkpoints(), state, checkpoint_entries(*training_), config_.checkpoint.keep,
+                      [&](const std::string& text) { terminal_->note("warning: " + text); });
+  checkpoint_ms_ = milliseconds(begin, Clock::now());
+  saved_step_ = progress_.step;
+  terminal_->note(fmt::format("saved step {} in {:.0f} ms", progress_.step, checkpoint_ms_));
+}
+
+void Run::print_summary(const char* stopped_by) const {
+  const std::string run = directory_->path().string();
+  const double seconds = milliseconds(begin_, Clock::now()) / 1e3;
+  if (stopped_by != nullptr) {
+    terminal_->note(fmt::format("{}: stopped and saved at step {} of {}; run the same command again to go on", stopped_by, progress_.step,
+                                config_.train.steps));
+  } else if (first_step_ == progress_.step && first_step_ > 0) {
+    terminal_->note(
+        fmt::format("nothing to do: {} is at step {} of {}; raise train.steps to go on", run, progress_.step, config_.train.steps));
+    return;
+  } else {
+    std::string losses = fmt::format("loss {:.4f}", last_loss_);
+    if (validation_loss_) losses += fmt::format(", evaluation {:.4f}", *validation_loss_);
+    terminal_->note(fmt::format("done: {} steps in {}, {}", progress_.step - first_step_, format_duration(seconds), losses));
+  }
+  if (progress_.skipped > 0) terminal_->note(fmt::format("{} steps were skipped for gradients that were not finite", progress_.skipped));
+  terminal_->note(fmt::format(
+      "memory   {} at the most\nwritten  {}: checkpoints/, metrics.jsonl{}, config.json\nnext     oxrse generate {} --prompt TEXT",
+      format_bytes(static_cast<double>(peak_resident_bytes())), run, config_.log.tensorboard ? ", tensorboard/" : "", run));
+}
+
+}  // namespace
+
+void train(const JsonDocument& document, const std::string& resume) { Run(load_config(document), resume).execute(); }
+
+}  // namespace oxrse::train

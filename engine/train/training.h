@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/nn/gradients.h"
+#include "engine/nn/model.h"
+#include "engine/optim/optimizer.h"
+#include "engine/train/batches.h"
+#include "engine/train/config.h"
+#include "engine/train/evaluation.h"
+
+namespace oxrse::train {
+
+/// What a training step did.
+struct StepReport {
+  double loss = 0;       // nats, mean over the valid target tokens of the global batch
+  double grad_norm = 0;  // before clipping
+  double lr = 0;
+  bool applied = true;  // false: the gradient was not finite and the step changed nothing
+  std::int64_t valid_tokens = 0;
+  double loss_scale = 1;  // of this step
+  double data_ms = 0;     // waiting for samples
+};
+
+/// A model in training: weights, gradients, optimizer and the step that moves them, all in the arena of one context. Building it in a
+/// planning context and running `step` there gives the memory, the FLOPs and the op list of the real thing.
+class Training {
+ public:
+  /// `model` must be resolved. Allocates everything that outlives a step.
+  Training(Context& context, const Config& config, const nn::ModelConfig& model);
+  Training(const Training&) = delete;
+  Training& operator=(const Training&) = delete;
+
+  /// Draws the initial weights.
+  void initialize() { store_.initialize(context_, static_cast<std::uint64_t>(config_.run.seed)); }
+
+  /// One optimizer step on the samples first, first+1, ... of `data` (absent when planning). `step` counts from 0.
+  StepReport step(const io::Dataset* data, std::int64_t step);
+  /// The two halves of `step`: gradients of the global batch, then the update.
+  void accumulate(const io::Dataset* data, std::int64_t step, StepReport& report);
+  void update(StepReport& report);
+
+  /// Mean loss over samples [0, samples) of `data`, in order, micro_batch at a time.
+  Evaluation evaluate(const io::Dataset* data, std::int64_t samples) {
+    return train::evaluate(context_, store_, model_, shape_, data, samples);
+  }
+
+  [[nodiscard]] nn::ParameterStore& parameters() { return store_; }
+  [[nodiscard]] nn::Gradients& gradients() { return gradients_; }
+  [[nodiscard]] optim::Optimizer& optimizer() { return optimizer_; }
+  optim::LossScaler& scaler() { return scaler_; }
+  [[nodiscard]] const nn::Model& model() const { return model_; }
+  [[nodiscard]] Context& context() { return context_; }
+
+ private:
+  /// What losses are multiplied with before backward. Gradients are sums over tokens; in fp16 their range is that of means.
+  [[nodiscard]] double gradient_scale() const;
+
+  /// Forward and backward pass of micro-batch m of a step. A plan runs m = 0 for all of them.
+  void train_micro_batch(const io::Dataset* data, std::int64_t step, std::int64_t m, StepReport& report);
+
+  Context& context_;
+  Config config_;
+  BatchShape shape_;
+  nn::ParameterStore store_;
+  nn::Model model_;
+  nn::Gradients gradients_;
+  optim::Optimizer optimizer_;
+  optim::LossScaler scaler_;
+  Tensor losses_;  // (micro-batches) f64
+};
+
+/// Sum of `values` as a binary tree over aligned blocks: the tree of nn::Gradients.
+double pairwise_sum(std::span<const double> values);
+
+}  // namespace oxrse::train

@@ -1,0 +1,229 @@
+// Whole runs of `oxrse train` as a user starts them: stopping, resuming, refusing, planning.
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "engine/core/json.h"
+#include "io/files.h"
+#include "tests/catch.h"
+#include "tests/io/temporary.h"
+#include "tests/tools/command.h"
+
+using namespace oxrse;
+using Catch::Matchers::Contains;
+using test::CommandResult;
+using test::run_command;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A small model on a text made here; runs take well under a second.
+class Run {
+ public:
+  Run() {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "In line " + std::to_string(i * 7919 % 1000) + " nothing happens twice.\n";
+    io::put(directory_ / "text.txt", text);
+    const Json config = {
+        {"run", {{"name", "t"}, {"dir", path("run")}}},
+        {"model", {{"layers", 2}, {"width", 24}, {"heads", 3}, {"context", 16}, {"vocab", 0}}},
+        {"data", {{"train", path("text.txt")}, {"tokenizer", "bytes"}, {"validation_fraction", 0.05}, {"cache", path("cache")}}},
+        {"train", {{"steps", 9}, {"global_batch", 4}, {"micro_batch", 2}, {"context", 16}, {"eval_every", 0}}},
+        {"optimizer", {{"warmup_steps", 2}}},
+        {"checkpoint", {{"every", 3}}},
+        {"log", {{"every", 1}}}};
+    io::put(directory_ / "config.json", config.dump());
+  }
+
+  [[nodiscard]] std::string path(const std::string& name) const { return (directory_ / name).string(); }
+  [[nodiscard]] CommandResult train(const std::string& options = "") const {
+    return run_command("train " + path("config.json") + " " + options);
+  }
+  /// `--set` for a run directory of another name.
+  [[nodiscard]] std::string in(const std::string& name) const { return "--set 'run.dir=\"" + path(name) + "\"' "; }
+
+  [[nodiscard]] std::vector<Json> metrics(const std::string& run = "run") const {
+    std::ifstream file(directory_ / run / "metrics.jsonl");
+    std::vector<Json> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(Json::parse(line));
+    return lines;
+  }
+  /// The losses of steps 1, 2, ...; checks that every step is there once, in order.
+  [[nodiscard]] std::vector<double> losses(const std::string& run = "run") const {
+    std::vector<double> result;
+    for (const Json& line : metrics(run)) {
+      if (!line.contains("loss")) continue;
+      CHECK(line.at("step") == result.size() + 1);
+      result.push_back(line.at("loss"));
+    }
+    return result;
+  }
+
+ private:
+  io::TemporaryDirectory directory_;
+};
+
+/// Sends a signal after some seconds.
+CommandResult run_for(double seconds, const std::string& signal, const std::string& arguments) {
+  return run_command(arguments, fmt::format("timeout --preserve-status -s {} {}", signal, seconds));
+}
+
+void check_done(const CommandResult& result) {
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a resumed run is the uninterrupted one, bit for bit", "[train]") {
+  const Run run;
+  const std::string options = GENERATE("", "--set 'precision.compute=\"f64\"' --set model.dropout=0.2 --set 'data.order=\"sequential\"'",
+                                       "--set 'optimizer.kind=\"sgd\"' --set train.micro_batch=1 ",
+                                       "--set 'data.packing=\"documents\"' --set train.global_batch=200 --set train.micro_batch=100 ");
+  check_done(run.train(options));
+  CHECK(run.losses().size() == 9);
+  // What a kill after step 7 leaves: checkpoints up to step 6, metrics up to step 7.
+  fs::copy(run.path("run"), run.path("killed"), fs::copy_options::recursive);
+  fs::remove_all(run.path("killed/checkpoints/step_0000000009"));
+  const CommandResult resumed = run.train(options + run.in("killed"));
+  check_done(resumed);
+  CHECK_THAT(resumed.out, Contains("step_0000000006 at step 6"));
+  CHECK(run.losses("killed") == run.losses());
+  const CommandResult diff = run_command("checkpoint diff " + run.path("run") + " " + run.path("killed"));
+  check_done(diff);
+}
+
+TEST_CASE("evaluating after every step and never train alike", "[train]") {
+  const Run run;
+  check_done(run.train());
+  check_done(run.train(run.in("evaluated") + "--set train.eval_every=1 --set train.sample_every=2 --set train.sample_tokens=20"));
+  CHECK(run.losses() == run.losses("evaluated"));
+  const auto lines = run.metrics("evaluated");
+  CHECK(std::count_if(lines.begin(), lines.end(), [](const Json& line) { return line.contains("val_loss"); }) == 9);
+}
+
+TEST_CASE("a signal saves, says how to go on and exits cleanly", "[train]") {
+  const Run run;
+  const char* signal = GENERATE("TERM", "INT", "USR1");
+  const std::string command =
+      fmt::format("train {} --set train.steps=1000000 --set checkpoint.every=0 --set log.every=1000", run.path("config.json"));
+  const CommandResult stopped = run_for(1.5, signal, command);
+  INFO(stopped.out << stopped.err);
+  CHECK(stopped.exit_code == 0);
+  CHECK_THAT(stopped.out, Contains("stopped and saved at step") && Contains("run the same command again"));
+  const auto before = run.losses();
+  REQUIRE(!before.empty());
+  const CommandResult resumed = run_for(1.5, signal, command);
+  CHECK(resumed.exit_code == 0);
+  CHECK_THAT(resumed.out, Contains(fmt::format("at step {}", before.size())));
+  CHECK(run.losses().size() > before.size());
+}
+
+TEST_CASE("a run directory of another config is refused with what differs", "[train]") {
+  const Run run;
+  check_done(run.train());
+  const auto before = run.losses();
+  for (const char* change : {"optimizer.lr=0.5", "train.context=8", "train.global_batch=8", "run.seed=7", "model.width=48"}) {
+    const CommandResult refused = run.train(fmt::format("--set {}", change));
+    CHECK(refused.exit_code == 1);
+    CHECK_THAT(refused.err, Contains(std::string(change).substr(0, std::string(change).find('='))) && Contains("another config"));
+  }
+  const CommandResult never = run.train("--resume never");
+  CHECK(never.exit_code == 1);
+  CHECK_THAT(never.err, Contains("holds checkpoints of an earlier run"));
+  CHECK(run.losses() == before);
+  check_done(run.train("--set train.steps=11 --set log.every=5 --set checkpoint.keep=9 --set train.eval_every=4"));
+  CHECK(run.losses().size() == 11);
+}
+
+TEST_CASE("a finished run says that there is nothing to do", "[train]") {
+  const Run run;
+  check_done(run.train());
+  const CommandResult again = run.train();
+  check_done(again);
+  CHECK_THAT(again.out, Contains("nothing to do"));
+  CHECK(run.losses().size() == 9);
+}
+
+TEST_CASE("changed data are refused on resume", "[train]") {
+  const Run run;
+  check_done(run.train("--set train.steps=3"));
+  std::ofstream(run.path("text.txt"), std::ios::app) << "one more line\n";
+  const CommandResult refused = run.train();
+  CHECK(refused.exit_code == 1);
+  CHECK_THAT(refused.err, Contains("training data"));
+}
+
+TEST_CASE("zero steps save the initial model", "[train]") {
+  const Run run;
+  check_done(run.train("--set train.steps=0"));
+  CHECK(fs::exists(run.path("run/checkpoints/step_0000000000/manifest.json")));
+  check_done(run_command("generate " + run.path("run") + " --prompt abc --tokens 3"));
+}
+
+TEST_CASE("weights can be taken from another run", "[train]") {
+  const Run run;
+  check_done(run.train());
+  const CommandResult started = run.train(run.in("second") + "--set 'run.init=\"" + run.path("run") + "\"'");
+  check_done(started);
+  CHECK(run.losses("second").front() < run.losses().front());
+  const CommandResult other = run.train(run.in("third") + "--set model.width=48 --set 'run.init=\"" + run.path("run") + "\"'");
+  CHECK(other.exit_code == 1);
+  CHECK_THAT(other.err, Contains("embedding.weight") && Contains("48") && Contains("24"));
+}
+
+TEST_CASE("batches that do not divide are refused with the nearest values", "[train]") {
+  const Run run;
+  const CommandResult refused = run.train("--set train.global_batch=7 --set train.micro_batch=3");
+  CHECK(refused.exit_code == 1);
+  CHECK_THAT(refused.err, Contains("6") && Contains("9") && Contains("train.global_batch"));
+  CHECK_THAT(run.train("--set train.micro_batch=5").err, Contains("train.micro_batch 5 is above train.global_batch 4"));
+  CHECK_THAT(run.train("--set train.context=17").err, Contains("train.context 17 is above model.context 16"));
+  CHECK(!fs::exists(run.path("run")));
+}
+
+TEST_CASE("a step that explodes is skipped, and too many in a row end the run with the state saved", "[train]") {
+  const Run run;
+  const CommandResult exploded =
+      run.train("--set optimizer.lr=1e30 --set optimizer.warmup_steps=0 --set train.steps=30 --set train.stop_after_skipped=3");
+  INFO(exploded.out << exploded.err);
+  CHECK(exploded.exit_code == 1);
+  CHECK_THAT(exploded.out, Contains("skipped, nothing was changed: the gradient is not finite in"));
+  CHECK_THAT(exploded.err, Contains("3 steps in a row"));
+  CHECK(run_command("checkpoint verify " + run.path("run")).exit_code == 0);
+}
+
+TEST_CASE("a model that cannot fit is refused with its plan before anything is allocated", "[train]") {
+  const Run run;
+  const CommandResult refused = run.train("--set 'model=\"llama/405b\"'");
+  CHECK(refused.exit_code == 1);
+  CHECK_THAT(refused.err, Contains("the plan needs") && Contains("weights") && Contains("optimizer") && Contains("smaller model"));
+  CHECK(!fs::exists(run.path("run")));
+}
+
+TEST_CASE("plans need no data", "[train]") {
+  const CommandResult plan = run_command(std::string("plan ") + OXRSE_SOURCE_DIR + "/model_zoo/recipes/llama-405b.json");
+  INFO(plan.err);
+  CHECK(plan.exit_code == 0);
+  CHECK_THAT(plan.out, Contains("405") && Contains("attention.backward") && Contains("gradients"));
+}
+
+TEST_CASE("one process at a time in a run directory", "[train]") {
+  const Run run;
+  fs::create_directory(run.path("run"));
+  const int lock = open(run.path("run/.lock").c_str(), O_RDWR | O_CREAT, 0644);
+  REQUIRE(flock(lock, LOCK_EX | LOCK_NB) == 0);
+  const CommandResult refused = run.train();
+  CHECK(refused.exit_code == 1);
+  CHECK_THAT(refused.err, Contains("another process is training"));
+  close(lock);
+  check_done(run.train());
+}
