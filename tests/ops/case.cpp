@@ -80,8 +80,8 @@ Arrays Run::results() const {
   for (const auto& [name, holder] : results_) {
     const Guarded& tensor = tensors_.at(holder);
     require(tensor.written(), "an element of {} was not written", name);
-    const auto sizes = tensor.view().sizes();
-    arrays[name] = {Sizes(sizes.begin(), sizes.end()), tensor.values()};
+    const Tensor view = tensor.view();
+    arrays[name] = {Sizes(view.sizes().begin(), view.sizes().end()), tensor.values()};
   }
   return arrays;
 }
