@@ -81,7 +81,8 @@ void diff(const std::string& path_a, const std::string& path_b) {
                  d.relative);
     }
   }
-  fmt::print("{} of {} tensors differ\n", differences.size(), std::max(a.tensors().size(), b.tensors().size()));
+  const auto only_in_b = std::count_if(differences.begin(), differences.end(), [](const auto& d) { return d.structure == "only in B"; });
+  fmt::print("{} of {} tensors differ\n", differences.size(), a.tensors().size() + static_cast<std::size_t>(only_in_b));
   for (const auto& [name, x, y] : {std::tuple("config", a.config(), b.config()), std::tuple("state", a.state(), b.state())}) {
     if (x != y) fmt::print("the {} differs\n", name);
   }

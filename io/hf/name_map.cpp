@@ -61,6 +61,8 @@ std::string with_layer(std::string text, std::int64_t layer) {
   return place == std::string::npos ? text : text.replace(place, 3, std::to_string(layer));
 }
 
+bool is_per_layer(const std::string& name) { return name.find("{l}") != std::string::npos; }
+
 HfTensor tensor_for(const std::string& name, const Json& rule, const Json& model, std::int64_t layer) {
   HfTensor tensor{with_layer(name, layer), {}, {}, rule.value("transposed", false)};
   for (const auto& [part_name, letters] : rule.at("from").items()) {
@@ -175,14 +177,21 @@ Json NameMap::config_from(const Json& model, DType dtype) const {
 }
 
 std::vector<HfTensor> NameMap::tensors(const Json& model) const {
-  std::vector<HfTensor> result;
+  std::vector<HfTensor> before, blocks, after;
   const auto layers = model.at("layers").get<std::int64_t>();
-  for (const auto& [name, rule] : section("tensors").items()) {
-    if (!applies(rule, model)) continue;
-    const std::int64_t copies = name.find("{l}") == std::string::npos ? 1 : layers;
-    for (std::int64_t layer = 0; layer < copies; ++layer) result.push_back(tensor_for(name, rule, model, layer));
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    for (const auto& [name, rule] : section("tensors").items()) {
+      if (!applies(rule, model)) continue;
+      if (is_per_layer(name)) {
+        blocks.push_back(tensor_for(name, rule, model, layer));
+      } else if (layer == 0) {
+        (blocks.empty() ? before : after).push_back(tensor_for(name, rule, model, layer));
+      }
+    }
   }
-  return result;
+  before.insert(before.end(), blocks.begin(), blocks.end());
+  before.insert(before.end(), after.begin(), after.end());
+  return before;
 }
 
 std::string NameMap::without_prefix(const std::string& name) const {
