@@ -27,6 +27,8 @@ WordCounts count_words(const std::vector<std::filesystem::path>& files, const Sp
     const std::lock_guard lock(guard);
     all.add(counts);
   });
+  const std::int64_t bytes = groups.reader().bytes_in_all();
+  if (progress) progress({.what = "counting words", .unit = "bytes", .done = bytes, .total = bytes});
   return all;
 }
 
@@ -36,9 +38,12 @@ std::unique_ptr<Tokenizer> train_tokenizer(const std::vector<std::filesystem::pa
                                            const OnProgress& progress) {
   const Splitter splitter{std::string(kLlama3Pattern)};
   const WordCounts counts = count_words(files, splitter, progress);
-  return std::make_unique<BpeTokenizer>(train_bpe(counts, vocab, splitter.pattern(), [&](std::int64_t tokens) {
+  const auto report = [&](std::int64_t tokens) {
     if (progress) progress({.what = "training the tokenizer", .unit = "tokens", .done = tokens, .total = vocab});
-  }));
+  };
+  auto tokenizer = std::make_unique<BpeTokenizer>(train_bpe(counts, vocab, splitter.pattern(), report));
+  report(vocab);
+  return tokenizer;
 }
 
 }  // namespace oxrse::io
