@@ -10,39 +10,44 @@
 namespace oxrse::io {
 namespace {
 
+/// For reading: the keys of ordered JSON are searched one by one, which takes too long for a vocabulary.
+using SortedJson = nlohmann::json;
 using Ids = std::unordered_map<std::string, std::int32_t>;  // by the form a token has in the file
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 24U;
 
-Json parse(std::string_view text) {
+std::string shown_value(const SortedJson& value) { return shown(Json(value)); }
+std::string_view kind_of_value(const SortedJson& value) { return kind_of(Json(value)); }
+
+SortedJson parse(std::string_view text) {
   try {
-    return Json::parse(text);
-  } catch (const Json::exception& error) {
+    return SortedJson::parse(text);
+  } catch (const SortedJson::exception& error) {
     fail("not valid JSON: {}", error.what());
   }
 }
 
-const Json& member(const Json& object, const char* key) {
-  static const Json kNull;
+const SortedJson& member(const SortedJson& object, const char* key) {
+  static const SortedJson kNull;
   if (!object.is_object()) return kNull;
   const auto found = object.find(key);
   return found == object.end() ? kNull : *found;
 }
 
 /// Refuses a member that is there with another value than "off".
-void require_off(const Json& object, const char* key, const std::string& where) {
-  const Json& value = member(object, key);
+void require_off(const SortedJson& object, const char* key, const std::string& where) {
+  const SortedJson& value = member(object, key);
   const bool off = value.is_null() || value == false || value == "" || value == 0.0;
-  require(off, "{}.{} is {}, which is not supported", where, key, shown(value));
+  require(off, "{}.{} is {}, which is not supported", where, key, shown_value(value));
 }
 
-std::string text_of(const Json& value, const std::string& where) {
-  require(value.is_string(), "{} is {}, expected a string", where, kind_of(value));
+std::string text_of(const SortedJson& value, const std::string& where) {
+  require(value.is_string(), "{} is {}, expected a string", where, kind_of_value(value));
   return value.get<std::string>();
 }
 
-std::int32_t id_of(const Json& value, const std::string& where) {
-  require(value.is_number_integer() && value >= 0 && value < kMostTokens, "{} is {}, expected an id from 0 to {}", where, shown(value),
-          kMostTokens - 1);
+std::int32_t id_of(const SortedJson& value, const std::string& where) {
+  require(value.is_number_integer() && value >= 0 && value < kMostTokens, "{} is {}, expected an id from 0 to {}", where,
+          shown_value(value), kMostTokens - 1);
   return value.get<std::int32_t>();
 }
 
@@ -55,12 +60,12 @@ bool is_added(const BpeParts& parts, std::int32_t id) {
   return std::any_of(parts.added.begin(), parts.added.end(), [&](const AddedToken& token) { return token.id == id; });
 }
 
-Ids read_vocab(BpeParts& parts, const Json& vocab) {
+Ids read_vocab(BpeParts& parts, const SortedJson& vocab) {
   require(vocab.is_object() && !vocab.empty(), "model.vocab is missing or not an object of ids");
   Ids ids;
   std::vector<bool> taken;
   for (const auto& [form, value] : vocab.items()) {
-    const std::int32_t id = id_of(value, fmt::format("model.vocab[{}]", shown(form)));
+    const std::int32_t id = id_of(value, fmt::format("model.vocab[{}]", shown_value(form)));
     if (static_cast<std::size_t>(id) >= taken.size()) taken.resize(static_cast<std::size_t>(id) + 1);
     require(!taken[id], "model.vocab has two tokens with the id {}", id);
     taken[id] = true;
@@ -68,7 +73,7 @@ Ids read_vocab(BpeParts& parts, const Json& vocab) {
     if (is_added(parts, id)) continue;
     auto bytes = from_byte_level(form);
     require(bytes.has_value(), "model.vocab has the token {}, which is not in byte-level form (is this a SentencePiece vocabulary?)",
-            shown(form));
+            shown_value(form));
     place_token(parts, id, std::move(*bytes));
   }
   return ids;
@@ -77,24 +82,24 @@ Ids read_vocab(BpeParts& parts, const Json& vocab) {
 void add_merge(BpeParts& parts, const Ids& ids, const std::string& left, const std::string& right, std::size_t number) {
   const auto first = ids.find(left);
   const auto second = ids.find(right);
-  require(first != ids.end() && second != ids.end(), "merge {} joins {} and {}, which are not both in the vocabulary", number, shown(left),
-          shown(right));
+  require(first != ids.end() && second != ids.end(), "merge {} joins {} and {}, which are not both in the vocabulary", number,
+          shown_value(left), shown_value(right));
   parts.merges.emplace_back(first->second, second->second);
 }
 
 /// "a b": byte-level forms have no space in them.
 void add_merge(BpeParts& parts, const Ids& ids, const std::string& pair, std::size_t number) {
   const std::size_t space = pair.find(' ');
-  require(space != std::string::npos, "merge {} is {}, expected two tokens with a space between", number, shown(pair));
+  require(space != std::string::npos, "merge {} is {}, expected two tokens with a space between", number, shown_value(pair));
   add_merge(parts, ids, pair.substr(0, space), pair.substr(space + 1), number);
 }
 
-void read_merges(BpeParts& parts, const Json& merges, const Ids& ids) {
-  require(merges.is_array(), "model.merges is {}, expected a list", kind_of(merges));
+void read_merges(BpeParts& parts, const SortedJson& merges, const Ids& ids) {
+  require(merges.is_array(), "model.merges is {}, expected a list", kind_of_value(merges));
   for (std::size_t i = 0; i < merges.size(); ++i) {
-    const Json& merge = merges[i];
+    const SortedJson& merge = merges[i];
     const bool is_pair = merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string();
-    require(merge.is_string() || is_pair, "model.merges[{}] is {}, expected \"a b\" or [\"a\", \"b\"]", i, shown(merge));
+    require(merge.is_string() || is_pair, "model.merges[{}] is {}, expected \"a b\" or [\"a\", \"b\"]", i, shown_value(merge));
     if (is_pair) {
       add_merge(parts, ids, merge[0].get<std::string>(), merge[1].get<std::string>(), i);
     } else {
@@ -103,9 +108,9 @@ void read_merges(BpeParts& parts, const Json& merges, const Ids& ids) {
   }
 }
 
-void read_added_tokens(BpeParts& parts, const Json& added) {
+void read_added_tokens(BpeParts& parts, const SortedJson& added) {
   if (added.is_null()) return;
-  require(added.is_array(), "added_tokens is {}, expected a list", kind_of(added));
+  require(added.is_array(), "added_tokens is {}, expected a list", kind_of_value(added));
   for (std::size_t i = 0; i < added.size(); ++i) {
     const std::string where = fmt::format("added_tokens[{}]", i);
     for (const char* key : {"single_word", "lstrip", "rstrip"}) require_off(added[i], key, where);
@@ -119,27 +124,28 @@ void read_added_tokens(BpeParts& parts, const Json& added) {
 }
 
 /// The pattern of a step of the pre-tokenizer; a step of type ByteLevel may bring GPT-2's.
-std::string read_pre_tokenizer_step(const Json& step, const std::string& where) {
+std::string read_pre_tokenizer_step(const SortedJson& step, const std::string& where) {
   const std::string type = text_of(member(step, "type"), where + ".type");
   if (type == "ByteLevel") {
     require_off(step, "add_prefix_space", where);
     return member(step, "use_regex") == false ? "" : std::string(kGpt2Pattern);
   }
-  require(type == "Split", "{}.type is {}, which is not supported (ByteLevel, Split and a Sequence of them are)", where, shown(type));
+  require(type == "Split", "{}.type is {}, which is not supported (ByteLevel, Split and a Sequence of them are)", where, shown_value(type));
   require_off(step, "invert", where);
-  const Json& behavior = member(step, "behavior");
-  require(behavior == "Isolated", "{}.behavior is {}, which is not supported (Isolated is)", where, shown(behavior));
+  const SortedJson& behavior = member(step, "behavior");
+  require(behavior == "Isolated", "{}.behavior is {}, which is not supported (Isolated is)", where, shown_value(behavior));
   return text_of(member(member(step, "pattern"), "Regex"), where + ".pattern.Regex");
 }
 
-std::string read_pre_tokenizer(const Json& pre) {
-  require(pre.is_object(), "pre_tokenizer is {}: only byte-level BPEs are supported", kind_of(pre));
+std::string read_pre_tokenizer(const SortedJson& pre) {
+  require(pre.is_object(), "pre_tokenizer is {}: only byte-level BPEs are supported", kind_of_value(pre));
   if (member(pre, "type") != "Sequence") {
-    require(member(pre, "type") == "ByteLevel", "pre_tokenizer.type is {}: only byte-level BPEs are supported", shown(member(pre, "type")));
+    require(member(pre, "type") == "ByteLevel", "pre_tokenizer.type is {}: only byte-level BPEs are supported",
+            shown_value(member(pre, "type")));
     return read_pre_tokenizer_step(pre, "pre_tokenizer");
   }
-  const Json& steps = member(pre, "pretokenizers");
-  require(steps.is_array() && !steps.empty(), "pre_tokenizer.pretokenizers is {}, expected a list of steps", kind_of(steps));
+  const SortedJson& steps = member(pre, "pretokenizers");
+  require(steps.is_array() && !steps.empty(), "pre_tokenizer.pretokenizers is {}, expected a list of steps", kind_of_value(steps));
   std::string pattern;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const std::string where = fmt::format("pre_tokenizer.pretokenizers[{}]", i);
@@ -148,25 +154,25 @@ std::string read_pre_tokenizer(const Json& pre) {
     if (!next.empty()) pattern = next;
   }
   require(member(steps.back(), "type") == "ByteLevel", "the last step of pre_tokenizer is {}, expected ByteLevel",
-          shown(member(steps.back(), "type")));
+          shown_value(member(steps.back(), "type")));
   return pattern;
 }
 
-void check_model(const Json& model) {
-  const Json& type = member(model, "type");
-  require(type == "BPE" || (type.is_null() && model.is_object()), "model.type is {}: only BPE is supported", shown(type));
+void check_model(const SortedJson& model) {
+  const SortedJson& type = member(model, "type");
+  require(type == "BPE" || (type.is_null() && model.is_object()), "model.type is {}: only BPE is supported", shown_value(type));
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"}) require_off(model, key, "model");
 }
 
 }  // namespace
 
 BpeParts read_tokenizer_json(std::string_view text) {
-  const Json json = parse(text);
+  const SortedJson json = parse(text);
   require(json.is_object() && json.contains("model"), "no tokenizer.json: the member \"model\" is missing");
   require_off(json, "normalizer", "(root)");
   require_off(json, "truncation", "(root)");
   require_off(json, "padding", "(root)");
-  const Json& model = json["model"];
+  const SortedJson& model = json["model"];
   check_model(model);
   BpeParts parts;
   parts.source = text;
@@ -179,7 +185,7 @@ BpeParts read_tokenizer_json(std::string_view text) {
 }
 
 BpeParts read_gpt2_files(std::string_view vocab_json, std::string_view merges_txt) {
-  const Json vocab = parse(vocab_json);
+  const SortedJson vocab = parse(vocab_json);
   BpeParts parts;
   parts.pattern = kGpt2Pattern;
   const Ids ids = read_vocab(parts, vocab);
@@ -226,9 +232,12 @@ std::string write_tokenizer_json(const BpeParts& parts) {
            {"vocab", Json::object()},
            {"merges", Json::array()}};
   Json vocab = Json::object();
+  auto& entries = vocab.get_ref<Json::object_t&>();
   for (std::size_t id = 0; id < parts.tokens.size(); ++id) {
-    const bool unused = parts.tokens[id].empty() || is_added(parts, static_cast<std::int32_t>(id));
-    if (!unused) vocab.push_back({to_byte_level(parts.tokens[id]), id});
+    const std::string& token = parts.tokens[id];
+    if (token.empty()) continue;
+    const bool added = is_added(parts, static_cast<std::int32_t>(id));          // written out as it is, so that readers keep its id
+    entries.Container::emplace_back(added ? token : to_byte_level(token), id);  // without a search for each
   }
   model["vocab"] = std::move(vocab);
   for (const auto& [left, right] : parts.merges) {
