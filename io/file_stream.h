@@ -14,6 +14,8 @@ class InputFile {
  public:
   explicit InputFile(std::filesystem::path path);
   InputFile(InputFile&& other) noexcept;
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
   InputFile& operator=(InputFile&&) = delete;
   ~InputFile();
 

@@ -20,6 +20,8 @@ class Handle {
   using Close = herr_t (*)(hid_t);
   Handle(hid_t id, Close how) : id_(id), close_(how) {}
   Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)), close_(other.close_) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
   Handle& operator=(Handle&&) = delete;
   ~Handle() { close(); }
 

@@ -7,6 +7,15 @@
 
 namespace oxrse::io::hdf5 {
 
+namespace {
+
+/// What the library hands to the driver when it opens the file.
+struct ImageAccess {
+  Image* image;
+};
+
+}  // namespace
+
 /// The image as a virtual file driver, https://docs.hdfgroup.org/hdf5/v1_10/_v_f_l.html.
 struct ImageDriver {
   H5FD_t common;  // the library's part; must come first
@@ -16,7 +25,7 @@ struct ImageDriver {
 
   static H5FD_t* open(const char* /*name*/, unsigned /*flags*/, hid_t access, haddr_t /*maximum*/) {
     auto* driver = new ImageDriver{};
-    std::memcpy(&driver->image, H5Pget_driver_info(access), sizeof(Image*));
+    driver->image = static_cast<const ImageAccess*>(H5Pget_driver_info(access))->image;
     return &driver->common;
   }
   static herr_t close(H5FD_t* file) {
@@ -65,7 +74,7 @@ struct ImageDriver {
       c.name = "oxrse image";
       c.maxaddr = static_cast<haddr_t>(INT64_MAX);
       c.fc_degree = H5F_CLOSE_SEMI;  // closing fails while objects are open
-      c.fapl_size = sizeof(Image*);
+      c.fapl_size = sizeof(ImageAccess);
       c.open = open;
       c.close = close;
       c.get_eoa = get_size;
@@ -84,7 +93,7 @@ struct ImageDriver {
 
 Image::Image() {
   const Handle access = file_access();
-  Image* self = this;
+  const ImageAccess self{this};
   require(H5Pset_driver(access.id(), ImageDriver::registered(), &self) >= 0, "HDF5 refuses the driver that writes checkpoints");
   const hid_t id = H5Fcreate("image", H5F_ACC_TRUNC, H5P_DEFAULT, access.id());
   require(id >= 0, "HDF5 cannot create a file in memory");

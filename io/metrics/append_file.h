@@ -11,6 +11,8 @@ class AppendFile {
   /// Makes the file when there is none. An Error names it.
   explicit AppendFile(std::filesystem::path path);
   AppendFile(AppendFile&& other) noexcept;
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
   AppendFile& operator=(AppendFile&&) = delete;
   ~AppendFile();
 

@@ -63,6 +63,7 @@ SafeTensor read_tensor(const Json& json, std::int64_t data_begin, std::int64_t d
   require(json.is_object() && json.size() == 3, "expected dtype, shape and data_offsets");
   SafeTensor tensor;
   tensor.dtype = json.at("dtype").get<std::string>();
+  tensor.shape.reserve(json.at("shape").size());
   for (const Json& size : json.at("shape")) tensor.shape.push_back(non_negative(size));
   const Json& offsets = json.at("data_offsets");
   require(offsets.is_array() && offsets.size() == 2, "data_offsets must be two numbers");

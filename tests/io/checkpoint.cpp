@@ -104,7 +104,7 @@ TEST_CASE("tensors can be made while they are written") {
     CheckpointEntry& entry = made.entries[i];
     const ConstTensor source = entry.tensor;
     entry.tensor = ConstTensor(nullptr, source.dtype(), source.sizes());
-    entry.fill = [source](const Tensor& out) { std::memcpy(out.address(), source.address(), static_cast<std::size_t>(source.bytes())); };
+    entry.fill = [source](const Tensor& out) { std::copy_n(source.address(), source.bytes(), out.address()); };
   }
   made.save(b.path());
   CHECK(read_file(a / "step_0000000003" / "shard_r00000.h5") == read_file(b / "step_0000000003" / "shard_r00000.h5"));
