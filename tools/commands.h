@@ -12,6 +12,7 @@ void add_generate_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_checkpoint_command(CLI::App& app);
+void add_bench_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 
 }  // namespace oxrse::tools

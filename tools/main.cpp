@@ -51,6 +51,7 @@ int run(int argc, char** argv) {
   oxrse::tools::add_plan_command(app);
   oxrse::tools::add_generate_command(app);
   oxrse::tools::add_eval_command(app);
+  oxrse::tools::add_bench_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -4,14 +4,15 @@
 
 namespace oxrse {
 
-void OpLog::add(std::string_view name, const std::string& shape, const Cost& cost) {
+OpLog::Entry& OpLog::add(std::string_view name, const std::string& shape, const Cost& cost) {
   auto same = [&](const Entry& e) { return e.name == name && e.shape == shape; };
   // Searched from the back: a step repeats the ops it used last.
   const auto found = std::find_if(entries_.rbegin(), entries_.rend(), same);
-  Entry& entry = found != entries_.rend() ? *found : entries_.emplace_back(Entry{name, shape, 0, {}});
+  Entry& entry = found != entries_.rend() ? *found : entries_.emplace_back(Entry{name, shape, 0, {}, 0});
   const auto times = static_cast<double>(times_);
   entry.calls += times_;
   entry.cost += {cost.flops * times, cost.bytes * times};
+  return entry;
 }
 
 Cost OpLog::total() const {

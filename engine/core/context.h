@@ -31,10 +31,12 @@ class OpLog {
     std::string_view name;
     std::string shape;
     std::int64_t calls = 0;
-    Cost cost;  // of all calls together
+    Cost cost;           // of all calls together
+    double seconds = 0;  // that kernels took, all calls together; 0 in a plan
   };
 
-  void add(std::string_view name, const std::string& shape, const Cost& cost);
+  /// Counts a call; the entry stays in place until the next one.
+  Entry& add(std::string_view name, const std::string& shape, const Cost& cost);
   /// Ops added from here on count `times` times: one run of a loop's body stands for all of them. 1 ends it.
   void repeat(std::int64_t times) { times_ = times; }
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
@@ -55,7 +57,7 @@ struct Context {
   Mode mode = Mode::Run;
   Cpu cpu;
   Arena* arena = nullptr;
-  OpLog* log = nullptr;  // when present, every op is recorded
+  OpLog* log = nullptr;  // when present, every op is recorded and timed
 
   [[nodiscard]] bool planning() const { return mode == Mode::Plan; }
 };

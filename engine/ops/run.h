@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -13,13 +14,16 @@ namespace oxrse::ops {
 ///   Cost check(const Op&)        throws an Error naming op, argument and shapes; returns flops and bytes
 ///   std::string shape(const Op&) the sizes that tell this call from others, "N=1024 I=768 O=3072"
 ///   void launch(Cpu&, const Op&) the kernel, in engine/cpu
-/// Planning stops before the kernel, so a plan executes the very code of a step.
+/// Planning stops before the kernel, so a plan executes the very code of a step. A log times what `launch` takes: on the CPU, the kernel.
 template <class Op>
 void run(Context& context, const Op& op) {
   const Cost cost = check(op);
-  if (context.log != nullptr) context.log->add(Op::name, shape(op), cost);
+  OpLog::Entry* entry = context.log != nullptr ? &context.log->add(Op::name, shape(op), cost) : nullptr;
   if (context.planning()) return;
+  if (entry == nullptr) return launch(context.cpu, op);
+  const auto start = std::chrono::steady_clock::now();
   launch(context.cpu, op);
+  entry->seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace oxrse::ops

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What each room may include besides itself, as far as it is not reached through another one:
-/// core <- ops <- {cpu, cuda} <- nn <- {optim, parallel} <- train; core <- comm <- parallel; core <- io <- train. engine/ never
+/// core <- ops <- {cpu, cuda} <- nn <- {optim, parallel} <- train; core <- comm <- parallel; core <- io <- train <- benchmarks <- tools. engine/ never
 /// includes cuda/, although it stands beside cpu in that order.
 const std::map<std::string, std::set<std::string>> kBelow = {
     {"engine/core", {}},
@@ -28,9 +28,9 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"engine/parallel", {"engine/nn", "comm"}},
     {"io", {"engine/core"}},
     {"engine/train", {"engine/optim", "engine/parallel", "io"}},
-    {"tools", {"engine/train", "cuda"}},
-    {"benchmarks", {"tools"}},
-    {"tests", {"benchmarks"}},
+    {"benchmarks", {"engine/train", "cuda"}},
+    {"tools", {"benchmarks"}},
+    {"tests", {"tools"}},
 };
 
 std::set<std::string> allowed_in(const std::string& room) {

@@ -1,0 +1,108 @@
+#include "benchmarks/kernels.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace oxrse::bench {
+namespace {
+
+/// What a case is and takes, from building and running it in a plan.
+struct Outline {
+  std::string kernel, shape;
+  Cost cost;
+  std::int64_t bytes = 0;  // of the arena
+};
+
+Outline outline_of(const Case& c, DType type, DType precision) {
+  Arena arena = Arena::planned();
+  OpLog log;
+  Context context{.mode = Mode::Plan, .cpu = {}, .arena = &arena, .log = nullptr};
+  Operands operands(context, type, precision);
+  const auto call = c.build(operands);
+  context.log = &log;
+  call();
+  const OpLog::Entry& entry = log.entries().front();
+  return {std::string(entry.name), entry.shape, entry.cost, arena.peak().total()};
+}
+
+/// The results of one run in f64, of inputs that were rounded to `type`.
+class Truth {
+ public:
+  Truth(const Case& c, DType type, const Cpu& cpu)
+      : arena_(Arena::allocated(outline_of(c, DType::F64, type).bytes)),
+        context_{.mode = Mode::Run, .cpu = cpu, .arena = &arena_, .log = nullptr},
+        operands_(context_, DType::F64, type) {
+    c.build(operands_)();
+  }
+  [[nodiscard]] const std::vector<Tensor>& results() const { return operands_.results(); }
+
+ private:
+  Arena arena_;
+  Context context_;
+  Operands operands_;
+};
+
+class Runner {
+ public:
+  Runner(const Case& c, DType type, const Outline& outline, const KernelOptions& options, const Cpu& cpu)
+      : case_(c), type_(type), options_(options), copies_(copies_of(outline.bytes, options.cold)) {
+    arena_.emplace(Arena::allocated(outline.bytes * copies_));
+    context_ = {.mode = Mode::Run, .cpu = cpu, .arena = &*arena_, .log = nullptr};
+  }
+
+  /// Fills in what was measured.
+  void run(Row& row) {
+    Operands first(context_, type_, type_);
+    std::vector<std::function<void()>> calls = {case_.build(first)};
+    if (options_.check) {
+      calls[0]();
+      row.max_err = largest_error(first.results(), Truth(case_, type_, context_.cpu).results());
+    }
+    for (std::int64_t i = 1; i < copies_; ++i) {
+      Operands copy(context_, first);
+      calls.push_back(case_.build(copy));
+    }
+    row.time = measure(options_.patience, [&](std::int64_t i) { calls[static_cast<std::size_t>(i % copies_)](); });
+  }
+
+ private:
+  /// Copies that together are twice the last-level cache.
+  static std::int64_t copies_of(std::int64_t bytes, bool cold) {
+    constexpr std::int64_t kMost = 64;
+    return cold ? std::clamp<std::int64_t>(2 * last_level_cache_bytes() / std::max<std::int64_t>(bytes, 1) + 1, 1, kMost) : 1;
+  }
+
+  const Case& case_;
+  DType type_;
+  const KernelOptions& options_;
+  std::int64_t copies_;
+  std::optional<Arena> arena_;
+  Context context_;
+};
+
+}  // namespace
+
+void run_cases(const std::vector<Case>& cases, const KernelOptions& options, const Cpu& cpu, Report& report,
+               const std::function<void(const Row&)>& row_done) {
+  const std::regex filter(options.filter);
+  for (const Case& c : cases) {
+    for (const DType type : options.types) {
+      const Outline outline = outline_of(c, type, type);
+      Row row{.kernel = outline.kernel,
+              .variant = c.variant,
+              .dtype = type,
+              .shape = outline.shape,
+              .mode = options.cold ? "cold" : "hot",
+              .time = {},
+              .cost = outline.cost};
+      if (!std::regex_search(fmt::format("{} {} {} {}", row.kernel, row.variant, name_of(type), row.shape), filter)) continue;
+      Runner(c, type, outline, options, cpu).run(row);
+      row.floor = report.ceilings.floor_seconds(row.cost, type, options.cold);
+      row.bound = report.ceilings.binding(row.cost, type, options.cold);
+      report.rows.push_back(row);
+      row_done(row);
+    }
+  }
+}
+
+}  // namespace oxrse::bench

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "benchmarks/ceilings.h"
+#include "benchmarks/samples.h"
+
+namespace oxrse::bench {
+
+/// One measured kernel at one shape.
+struct Row {
+  std::string kernel;   // the op's name
+  std::string variant;  // which part of it: "dx", "dw"; usually empty
+  DType dtype = DType::F32;
+  std::string shape;
+  std::string mode;  // "cold": operands come from memory; "hot": they fit the cache; "step": inside a training step
+  Samples time;
+  Cost cost;
+  double max_err = -1;          // largest difference from f64, relative to the largest value there; below 0: not measured
+  double floor = 0;             // seconds the ceiling allows
+  std::string_view bound = {};  // which ceiling: "gemm" or "copy"
+
+  [[nodiscard]] double percent_of_ceiling() const { return 100 * floor / time.median; }
+};
+
+/// Everything one run of a benchmark found.
+struct Report {
+  std::string command;  // "kernels", "gemm", "train"
+  std::string machine;
+  Ceilings ceilings;
+  std::vector<Row> rows;
+  Json summary = Json::object();  // what a benchmark says beyond its rows
+};
+
+/// The rows as an aligned table: a heading, and one line for a row.
+std::string table_heading();
+std::string table_line(const Row& row);
+
+Json to_json(const Report& report);
+std::string to_csv(const Report& report);
+
+/// Compares with what `to_json` gave earlier. A row is slower (or faster) when even the better fifth of its timings is worse (better) than
+/// the worse fifth of the earlier ones, and its median is off by more than 2%. Rows only one of the two has are listed.
+struct Comparison {
+  std::string text;
+  int slower = 0, faster = 0, compared = 0;
+};
+Comparison compare(const Json& earlier, const Json& now);
+
+}  // namespace oxrse::bench

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "benchmarks/report.h"
+#include "engine/train/config.h"
+
+namespace oxrse::bench {
+
+/// What a training step costs and where its time goes.
+struct TrainResult {
+  std::string model;
+  Samples step;                  // seconds of whole steps
+  double tokens = 0;             // of a step
+  double processor_seconds = 0;  // of all threads, a step: what it would take to wait for on a machine that nobody else uses, times threads
+  double gemm_seconds = 0;       // the step's matrix products alone, at their best
+  double gemm_flops = 0, model_flops = 0;
+  std::int64_t planned_bytes = 0;   // tensors and process
+  std::int64_t resident_bytes = 0;  // the most the process ever had
+
+  [[nodiscard]] double tokens_per_s() const { return tokens / step.median; }
+  /// Time the products take alone / time of the step.
+  [[nodiscard]] double efficiency() const { return gemm_seconds / step.median; }
+};
+
+/// Trains the config's model on random tokens for `steps` steps and adds a row for every op of the step (mode "step"), then times the
+/// products alone. `vocab` fills in for a tokenizer.
+TrainResult run_train(const train::Config& config, std::int64_t steps, const Cpu& cpu, Report& report);
+
+std::string describe(const TrainResult& result, const Report& report);
+Json to_json(const TrainResult& result);
+
+}  // namespace oxrse::bench

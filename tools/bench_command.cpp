@@ -1,0 +1,147 @@
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "benchmarks/kernels.h"
+#include "benchmarks/train.h"
+#include "engine/train/machine.h"
+#include "tools/commands.h"
+
+namespace oxrse::tools {
+namespace {
+
+struct BenchOptions {
+  std::string device = "cpu";
+  int threads = 0;
+  std::string json, csv, compare;
+
+  void add_to(CLI::App& command) {
+    command.add_option("--device", device, "where to measure; this build measures the processor")
+        ->check(CLI::IsMember({"cpu"}))
+        ->capture_default_str();
+    command.add_option("--threads", threads, "threads; 0: as many as training would use")->check(CLI::Range(0, 4096));
+    command.add_option("--json", json, "also write everything to this file")->type_name("FILE");
+    command.add_option("--csv", csv, "also write the rows to this file")->type_name("FILE");
+    command.add_option("--compare", compare, "print time ratios to an earlier --json file; what is slower beyond the noise is flagged")
+        ->type_name("FILE");
+  }
+
+  [[nodiscard]] Cpu cpu() const { return {.threads = threads > 0 ? threads : train::cpu_threads()}; }
+
+  /// Measures the ceilings and prints what everything below is compared with.
+  [[nodiscard]] bench::Report begin(const std::string& command) const {
+    if (!compare.empty()) read_json(compare);  // a wrong name is noticed before the work
+    bench::Report report{.command = command, .machine = bench::machine_name(cpu()), .ceilings = {}, .rows = {}};
+    report.ceilings = bench::measure_ceilings(cpu());
+    fmt::print("machine     {}\nceilings    {}\n\n", report.machine, report.ceilings.describe());
+    std::fflush(stdout);
+    return report;
+  }
+
+  void finish(const bench::Report& report) const {
+    const Json now = bench::to_json(report);
+    if (!json.empty()) write(json, now.dump(1) + "\n");
+    if (!csv.empty()) write(csv, bench::to_csv(report));
+    if (!compare.empty()) fmt::print("\n{}", bench::compare(read_json(compare).value, now).text);
+  }
+
+ private:
+  static void write(const std::string& file, const std::string& text) {
+    std::ofstream out(file);
+    out << text << std::flush;
+    require(out.good(), "{}: cannot be written", file);
+  }
+};
+
+DType type_named(const std::string& name) {
+  for (const DType type : {DType::BF16, DType::F16, DType::F32, DType::F64}) {
+    if (name_of(type) == name) return type;
+  }
+  fail("--dtype {}: expected bf16, f16, f32 or f64", name);
+}
+
+void add_cases(CLI::App& bench, const std::string& name, const std::string& meaning, std::vector<bench::Case> (*cases)()) {
+  struct Options : BenchOptions {
+    std::vector<std::string> types = {"bf16", "f32"};
+    std::string filter;
+    bool hot = false, no_check = false;
+    double seconds = 0.5;
+  };
+  CLI::App* command = bench.add_subcommand(name, meaning);
+  const auto options = std::make_shared<Options>();
+  options->add_to(*command);
+  command->add_option("--dtype", options->types, "types: bf16, f16, f32, f64")->delimiter(',')->capture_default_str();
+  command->add_option("--filter", options->filter, "only rows whose \"kernel variant dtype shape\" this expression is found in")
+      ->type_name("REGEX");
+  command->add_flag("--hot", options->hot, "leave operands in the cache instead of rotating over more than fit");
+  command->add_flag("--no-check", options->no_check, "do not compare with f64");
+  command->add_option("--seconds", options->seconds, "the most to spend on a row when timings do not settle")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->callback([=] {
+    bench::KernelOptions kernels{.types = {}, .filter = options->filter, .cold = !options->hot, .check = !options->no_check};
+    for (const std::string& type : options->types) kernels.types.push_back(type_named(type));
+    kernels.patience.seconds = options->seconds;
+    bench::Report report = options->begin(name);
+    fmt::print("{}", bench::table_heading());
+    bench::run_cases(cases(), kernels, options->cpu(), report, [](const bench::Row& row) {
+      fmt::print("{}", bench::table_line(row));
+      std::fflush(stdout);
+    });
+    require(!report.rows.empty(), "--filter {}: no kernel matches", options->filter);
+    options->finish(report);
+  });
+}
+
+void add_train(CLI::App& bench) {
+  struct Options : BenchOptions {
+    std::string config, model = "gpt2/124m", dtype = "bf16";
+    std::int64_t batch = 4, context = 256, micro_batches = 1, steps = 6;
+  };
+  CLI::App* command = bench.add_subcommand("train", "Whole training steps on random tokens: tokens/s, efficiency, time of every op");
+  const auto options = std::make_shared<Options>();
+  options->add_to(*command);
+  const auto* file = command->add_option("CONFIG", options->config, "measure a step of this config instead")->type_name("CONFIG.json");
+  const auto shape = [&](const std::string& name, auto& value, const std::string& meaning) {
+    command->add_option(name, value, meaning)->capture_default_str()->excludes(command->get_option("CONFIG"));
+  };
+  static_cast<void>(file);
+  shape("--model", options->model, "an entry of model_zoo/models");
+  shape("--batch", options->batch, "samples of a micro-batch");
+  shape("--context", options->context, "tokens of a sample");
+  shape("--micro-batches", options->micro_batches, "micro-batches of a step");
+  shape("--dtype", options->dtype, "compute type: bf16, fp16, f32 or f64");
+  command->add_option("--steps", options->steps, "steps to measure")->check(CLI::Range(1, 1000000))->capture_default_str();
+  command->callback([=] {
+    JsonDocument document{.source = "bench train", .value = Json::object(), .lines = {}};
+    if (options->config.empty()) {
+      document.value["model"] = options->model;
+      document.value["train"] = {
+          {"micro_batch", options->batch}, {"global_batch", options->batch * options->micro_batches}, {"context", options->context}};
+      document.value["precision"] = {{"compute", options->dtype}};
+    } else {
+      document = read_json(options->config);
+    }
+    train::Config config = train::load_config(document);
+    config.train.eval_every = config.train.sample_every = 0;
+    bench::Report report = options->begin("train");
+    const bench::TrainResult result = bench::run_train(config, options->steps, options->cpu(), report);
+    report.summary = bench::to_json(result);
+    fmt::print("{}", bench::describe(result, report));
+    options->finish(report);
+  });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("bench", "Measure this machine, then kernels or training steps against it");
+  command->require_subcommand(1);
+  add_cases(*command, "gemm", "The matrix products of training steps", bench::gemm_cases);
+  add_cases(*command, "kernels", "Every other op of training steps", bench::kernel_cases);
+  add_train(*command);
+}
+
+}  // namespace oxrse::tools
