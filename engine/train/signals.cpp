@@ -2,17 +2,33 @@
 
 #include <array>
 #include <csignal>
+#include <ctime>
 
 namespace oxrse::train {
 namespace {
 
 volatile std::sig_atomic_t received = 0;
+volatile std::time_t received_at = 0;
 
 constexpr std::array kSignals = {SIGINT, SIGTERM, SIGUSR1};
+// Launchers such as srun and timeout may deliver one Ctrl-C twice, at the same moment.
+constexpr std::time_t kSecondsBetweenInterrupts = 2;
+
+std::time_t now() {
+  timespec time = {};
+  clock_gettime(CLOCK_MONOTONIC, &time);  // may be called in a signal handler
+  return time.tv_sec;
+}
 
 void on_signal(int signal) {
+  if (signal == SIGINT && received == SIGINT && now() - received_at >= kSecondsBetweenInterrupts) {
+    std::signal(SIGINT, SIG_DFL);
+    std::raise(SIGINT);
+    return;
+  }
+  if (received != 0) return;
   received = signal;
-  if (signal == SIGINT) std::signal(SIGINT, SIG_DFL);
+  received_at = now();
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 namespace oxrse::train {
 
-/// While it lives, SIGINT, SIGTERM and SIGUSR1 ask the run to save and stop instead of ending the process; a second SIGINT ends it at
-/// once.
+/// While it lives, SIGINT, SIGTERM and SIGUSR1 ask the run to save and stop instead of ending the process; another SIGINT some
+/// seconds later ends it at once.
 class StopRequests {
  public:
   StopRequests();

@@ -157,7 +157,6 @@ void Run::print_header(const Plan& plan) const {
 }
 
 void Run::execute() {
-  const StopRequests stop;
   const char* stopped_by = nullptr;
   while (progress_.step < config_.train.steps && (stopped_by = StopRequests::pending()) == nullptr) {
     try {
@@ -273,6 +272,9 @@ void Run::print_summary(const char* stopped_by) const {
 
 }  // namespace
 
-void train(const JsonDocument& document, const std::string& resume) { Run(load_config(document), resume).execute(); }
+void train(const JsonDocument& document, const std::string& resume) {
+  const StopRequests stop;  // from here on, so that a signal while data are read also ends in a saved state
+  Run(load_config(document), resume).execute();
+}
 
 }  // namespace oxrse::train
