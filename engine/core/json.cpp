@@ -102,6 +102,8 @@ class Builder : public nlohmann::json_sax<Json> {
     return true;
   }
   bool open(Json value) {
+    constexpr std::size_t kDeepest = 200;  // values are printed recursively
+    if (levels_.size() == kDeepest) fail("{}:{}: nested deeper than {} levels", document_.source, line_at(count_), kDeepest);
     auto [where, path] = place(std::move(value), count_);
     levels_.push_back({.value = where, .path = std::move(path)});
     return true;

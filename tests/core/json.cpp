@@ -68,6 +68,11 @@ TEST_CASE("bad documents name file and line") {
   CHECK_THAT(error_of("{\"a\": \"\xff\"}"), Catch::Matchers::StartsWith("c.json:1: syntax error"));
 }
 
+TEST_CASE("nesting has a limit") {
+  CHECK_NOTHROW(parse_json(std::string(200, '[') + std::string(200, ']'), "c.json"));
+  CHECK(error_of("\n" + std::string(100000, '[')) == "c.json:2: nested deeper than 200 levels");
+}
+
 TEST_CASE("files that cannot be read are named") {
   CHECK_THROWS_WITH(read_json("/nonexistent/x.json"), "/nonexistent/x.json: cannot be read: No such file or directory");
   CHECK_THROWS_WITH(read_json("/"), "/: is a directory, a JSON file is needed");

@@ -10,7 +10,8 @@ struct CommandResult {
   std::string err;
 };
 
-/// Runs the built `oxrse` in an empty directory. `arguments` and `environment` ("A=1 B=2") are read by the shell.
+/// Runs the built `oxrse` in an empty directory. `arguments` and what stands before the command in `environment`
+/// ("A=1 B=2 timeout 3") are read by the shell.
 CommandResult run_command(const std::string& arguments, const std::string& environment = "");
 
 }  // namespace oxrse::test
