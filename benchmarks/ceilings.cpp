@@ -1,7 +1,5 @@
 #include "benchmarks/ceilings.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -77,8 +75,10 @@ Ceilings measure_ceilings(const Cpu& cpu) {
 }
 
 std::int64_t last_level_cache_bytes() {
-  const std::int64_t bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return bytes > 0 ? bytes : std::int64_t{32} << 20;
+  // Not sysconf: in a virtual machine it may tell the size of all caches of the host.
+  std::ifstream in("/sys/devices/system/cpu/cpu0/cache/index3/size");
+  std::int64_t kib = 0;
+  return in >> kib && kib > 0 ? kib << 10U : std::int64_t{32} << 20;
 }
 
 std::string machine_name(const Cpu& cpu) {

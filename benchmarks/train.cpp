@@ -83,7 +83,7 @@ TrainResult run_train(const train::Config& config, std::int64_t steps, const Cpu
     }
     result.processor_seconds = (processor_seconds() - processor) / static_cast<double>(steps);
     result.step = summarize(std::move(seconds));
-    result.resident_bytes = train::peak_resident_bytes();
+    result.resident_bytes = train::resident_bytes();
   }
   times.add_rows(config.compute_type(), report);
   const StepProducts products = measure_step_products(times.entries(), config.compute_type(), cpu);
@@ -107,7 +107,7 @@ std::string describe(const TrainResult& r, const Report& report) {
   text += fmt::format("products    {:.1f} ms alone at their best, {:.0f} GFLOP/s\n", r.gemm_seconds * 1e3,
                       r.gemm_flops / r.gemm_seconds * 1e-9);
   text += fmt::format("efficiency  {:.1f}% (products alone / step)\n", 100 * r.efficiency());
-  text += fmt::format("memory      {:.1f} MiB planned, {:.1f} MiB resident at the most\n", static_cast<double>(r.planned_bytes) * mib,
+  text += fmt::format("memory      {:.1f} MiB planned, {:.1f} MiB resident after the steps\n", static_cast<double>(r.planned_bytes) * mib,
                       static_cast<double>(r.resident_bytes) * mib);
   return text;
 }

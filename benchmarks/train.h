@@ -17,7 +17,7 @@ struct TrainResult {
   double gemm_seconds = 0;       // the step's matrix products alone, at their best
   double gemm_flops = 0, model_flops = 0;
   std::int64_t planned_bytes = 0;   // tensors and process
-  std::int64_t resident_bytes = 0;  // the most the process ever had
+  std::int64_t resident_bytes = 0;  // after the steps, when everything they need has been touched
 
   [[nodiscard]] double tokens_per_s() const { return tokens / step.median; }
   /// Time the products take alone / time of the step.

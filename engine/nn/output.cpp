@@ -14,11 +14,14 @@ OutputLayer::OutputLayer(ParameterStore& store, const ModelConfig& config, Param
 }
 
 std::int64_t OutputLayer::rows_at_once(const Pass& pass) const {
-  // Enough rows for an efficient matrix product, few enough that the logits stay small next to the activations.
-  constexpr std::int64_t kMostBytes = std::int64_t{32} << 20;
+  // Every piece reads and writes the whole gradient of the weight, so pieces are few (512 rows of 50257 logits in bf16 instead of 333 make
+  // the output layer 15% faster on two cores); and of nearly one size, for a small rest costs as much as a large piece.
+  constexpr std::int64_t kMostBytes = std::int64_t{64} << 20;
   constexpr std::int64_t kFewestRows = 64;
   const std::int64_t rows = kMostBytes / (config_.vocab * size_of(pass.parameters.compute_type()));
-  return std::clamp(rows, std::min(kFewestRows, pass.batch.count()), pass.batch.count());
+  const std::int64_t most = std::clamp(rows, std::min(kFewestRows, pass.batch.count()), pass.batch.count());
+  const std::int64_t pieces = (pass.batch.count() + most - 1) / most;
+  return (pass.batch.count() + pieces - 1) / pieces;
 }
 
 void OutputLayer::loss(const Pass& pass, Tensor loss_sum, Tensor dx, ConstTensor x) const {

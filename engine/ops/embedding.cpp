@@ -20,7 +20,10 @@ Cost check(const Embedding::Backward& op) {
   c.is("ids", op.ids, DType::I32, {op.dy.size(0)});
   c.floating("dtable", op.dtable, 2, "(V, C)");
   c.is("dtable", op.dtable, accumulator_of(op.dy.dtype()), {op.dtable.size(0), op.dy.size(1)});
-  return {.flops = static_cast<double>(op.dy.count()), .bytes = bytes_of(op.ids, op.dy) + bytes_of_result(op.dtable, op.to_dtable)};
+  // The rows that are added to are as many as those of dy; assigning also clears the table.
+  const double rows = 2 * static_cast<double>(op.dy.count() * size_of(op.dtable.dtype()));
+  const double cleared = op.to_dtable == Write::Assign ? bytes_of(op.dtable) : 0;
+  return {.flops = static_cast<double>(op.dy.count()), .bytes = bytes_of(op.ids, op.dy) + rows + cleared};
 }
 
 std::string shape(const Embedding& op) { return fmt::format("N={} V={} C={}", op.ids.size(0), op.table.size(0), op.table.size(1)); }
