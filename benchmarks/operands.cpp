@@ -22,7 +22,7 @@ double error_of(const Tensor& x, const Tensor& truth) {
     const double expected = element(truth, i);
     const double difference = std::abs(element(x, i) - expected);
     largest = std::max(largest, std::abs(expected));
-    error = difference <= error ? error : difference;  // keeps a NaN
+    if (difference > error || std::isnan(difference)) error = difference;  // nothing is greater than a NaN: it stays
   }
   return largest > 0 ? error / largest : error;
 }
@@ -89,7 +89,7 @@ double largest_error(const std::vector<Tensor>& results, const std::vector<Tenso
   double largest = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const double error = error_of(results[i], truth[i]);
-    largest = error <= largest ? largest : error;
+    if (error > largest || std::isnan(error)) largest = error;
   }
   return largest;
 }

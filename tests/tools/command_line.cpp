@@ -78,3 +78,17 @@ TEST_CASE("doctor lists what is built in, what was left out and why") {
     CHECK_THAT(result.out, Contains(" " + subject + " "));
   }
 }
+
+TEST_CASE("bench says what it can measure and refuses what it cannot before measuring") {
+  CHECK_THAT(run_command("bench --help").out, Contains("gemm") && Contains("kernels") && Contains("train"));
+  for (const std::string what : {"gemm", "kernels", "train"}) {
+    const CommandResult help = run_command("bench " + what + " --help");
+    INFO(what);
+    CHECK(help.exit_code == 0);
+    CHECK_THAT(help.out, Contains("--json") && Contains("--csv") && Contains("--compare"));
+  }
+  CHECK(run_command("bench").exit_code == 2);
+  CHECK(run_command("bench gemm --device gpu").exit_code == 2);
+  CHECK_THAT(run_command("bench gemm --dtype f31").err, Contains("expected bf16, f16, f32 or f64"));
+  CHECK_THAT(run_command("bench gemm --compare missing.json").err, Contains("missing.json: cannot be read"));
+}
