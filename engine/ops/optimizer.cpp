@@ -96,6 +96,16 @@ Cost check(const Sgd& op) {
   return {.flops = 7 * static_cast<double>(total(op.parameters)), .bytes = bytes};
 }
 
+Cost check(const RoundAtRandom& op) {
+  const Checks c(op);
+  c.is("x", op.x, DType::F32, op.y.sizes());
+  c.is("y", op.y, DType::BF16, op.x.sizes());
+  c.contiguous("x", op.x);
+  c.contiguous("y", op.y);
+  c.is("control", op.control, DType::F64, {kControlColumns});
+  return {.flops = 0, .bytes = bytes_of(op.y, op.x)};
+}
+
 std::string shape(const SumSquares& op) {
   std::int64_t count = 0;
   for (const ConstTensor& t : op.tensors) count += t.count();
@@ -104,5 +114,6 @@ std::string shape(const SumSquares& op) {
 std::string shape(const ClipFactor& op) { return fmt::format("tensors={}", op.sums.size(0)); }
 std::string shape(const AdamW& op) { return shape_of(op.parameters); }
 std::string shape(const Sgd& op) { return shape_of(op.parameters); }
+std::string shape(const RoundAtRandom& op) { return fmt::format("count={}", op.x.count()); }
 
 }  // namespace oxrse::ops

@@ -55,17 +55,32 @@ struct Sgd {
   ConstTensor control;
   double lr = 0, momentum = 0, weight_decay = 0;
 };
+/// y = x rounded to bf16 up or down at random, so that its mean is x: 16 random bits are added to those that do not fit, which are then
+/// cut off. NaN stays NaN. The bits of element i after update t are half i mod 8 of draw i / 8 of the stream (seed, t, stream): no two
+/// parameters and no two updates share any, and the same weights come out when a run is resumed. Gupta et al., "Deep learning with limited
+/// numerical precision", 2015.
+struct RoundAtRandom {
+  static constexpr std::string_view name = "round_at_random";
+  Tensor y;             // bf16, contiguous
+  ConstTensor x;        // f32, contiguous, same count
+  ConstTensor control;  // from ClipFactor: how many updates there were
+  std::uint64_t seed = 0;
+  std::uint64_t stream = 0;  // of the parameter
+};
 Cost check(const SumSquares& op);
 Cost check(const ClipFactor& op);
 Cost check(const AdamW& op);
 Cost check(const Sgd& op);
+Cost check(const RoundAtRandom& op);
 std::string shape(const SumSquares& op);
 std::string shape(const ClipFactor& op);
 std::string shape(const AdamW& op);
 std::string shape(const Sgd& op);
+std::string shape(const RoundAtRandom& op);
 void launch(Cpu& cpu, const SumSquares& op);
 void launch(Cpu& cpu, const ClipFactor& op);
 void launch(Cpu& cpu, const AdamW& op);
 void launch(Cpu& cpu, const Sgd& op);
+void launch(Cpu& cpu, const RoundAtRandom& op);
 
 }  // namespace oxrse::ops

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/core/philox.h"
 #include "engine/ops/elementwise.h"
 
 namespace oxrse::optim {
@@ -14,9 +15,11 @@ View flat(const View& tensor) {
 
 }  // namespace
 
-void Optimizer::allocate(Context& context, const OptimizerConfig& config, const nn::ParameterStore& store) {
+void Optimizer::allocate(Context& context, const OptimizerConfig& config, const nn::ParameterStore& store,
+                         std::optional<std::uint64_t> rounding_seed) {
   config_ = config;
   store_ = &store;
+  rounding_seed_ = rounding_seed;
   const bool adam = config.kind == "adamw";
   const auto make = [&](const nn::Parameter& p) {
     Tensor t = context.arena->make(p.master.dtype(), p.sizes, Memory::Optimizer);
@@ -33,7 +36,7 @@ void Optimizer::allocate(Context& context, const OptimizerConfig& config, const 
     }
     states_.push_back(state);
     ops::ParameterSlice slice{.weight = flat(p.master), .compute = {}, .gradient = {}, .first = {}, .second = {}, .decay = p.decay()};
-    if (p.has_master_copy()) slice.compute = flat(p.compute);
+    if (p.has_master_copy() && !rounding_seed) slice.compute = flat(p.compute);
     if (adam) {
       slice.first = flat(state.exp_avg);
       slice.second = flat(state.exp_avg_sq);
@@ -64,6 +67,16 @@ void Optimizer::update(Context& context, const nn::Gradients& gradients, double 
     ops::run(
         context,
         ops::Sgd{.parameters = slices_, .control = control_, .lr = lr, .momentum = config_.momentum, .weight_decay = config_.weight_decay});
+  }
+  round_weights(context);
+}
+
+void Optimizer::round_weights(Context& context) const {
+  if (!rounding_seed_) return;
+  for (const nn::Parameter& p : store_->parameters()) {
+    ops::run(context,
+             ops::RoundAtRandom{
+                 .y = p.compute, .x = p.master, .control = control_, .seed = *rounding_seed_, .stream = stream_of("rounding." + p.name)});
   }
 }
 

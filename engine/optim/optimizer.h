@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -26,8 +27,9 @@ class Optimizer {
     Tensor exp_avg, exp_avg_sq, momentum;
   };
 
-  /// Makes room for the state, zeroed.
-  void allocate(Context& context, const OptimizerConfig& config, const nn::ParameterStore& store);
+  /// Makes room for the state, zeroed. With a seed, the 16-bit copies of the weights are rounded at random.
+  void allocate(Context& context, const OptimizerConfig& config, const nn::ParameterStore& store,
+                std::optional<std::uint64_t> rounding_seed = std::nullopt);
 
   /// One update from the gradients' sums: `unscale` turns them into means, `clip` bounds the global norm (0: no bound).
   void update(Context& context, const nn::Gradients& gradients, double lr, double unscale, double clip);
@@ -39,12 +41,15 @@ class Optimizer {
   /// Updates applied so far: Adam's t.
   [[nodiscard]] std::int64_t updates() const;
   void set_updates(std::int64_t updates);
+  /// With random rounding: makes the 16-bit copies from the masters as the last update did, after these were loaded or drawn.
+  void round_weights(Context& context) const;
 
   [[nodiscard]] std::span<const State> states() const { return states_; }
 
  private:
   OptimizerConfig config_;
   const nn::ParameterStore* store_ = nullptr;
+  std::optional<std::uint64_t> rounding_seed_;
   std::vector<State> states_;
   std::vector<ops::ParameterSlice> slices_;
   Tensor sums_;     // (P) f64

@@ -48,6 +48,8 @@ void check_together(const Config& config) {
   const bool f64 = config.precision.compute == "f64";
   require(f64 || config.precision.master == "f32", "precision.master f64 goes with precision.compute f64 only");
   require(f64 || config.precision.gradients == "f32", "precision.gradients f64 goes with precision.compute f64 only");
+  require(!config.precision.stochastic_rounding || config.precision.compute == "bf16",
+          "precision.stochastic_rounding is for precision.compute bf16, which is {}: leave it out", config.precision.compute);
   require(!config.model.is_null() || config.run.init.has_value(),
           "model is missing: name an entry of model_zoo/models (such as \"gpt2/124m\"), give an object, or set run.init to a checkpoint");
 }

@@ -78,6 +78,7 @@ struct PrecisionConfig {
   std::string compute = "f32";
   std::string master = "f32";
   std::string gradients = "f32";
+  bool stochastic_rounding = false;
   optim::LossScaleConfig loss_scale;
 
   template <class Self, class Visitor>
@@ -87,6 +88,9 @@ struct PrecisionConfig {
           Field{.key = "master", .meaning = "type of master weights and moments; always f64 with compute f64", .choices = {"f32", "f64"}});
     visit(self.gradients,
           Field{.key = "gradients", .meaning = "type of gradient sums; always f64 with compute f64", .choices = {"f32", "f64"}});
+    visit(self.stochastic_rounding,
+          Field{.key = "stochastic_rounding",
+                .meaning = "round bf16 weights up or down at random, so that small updates are not lost on average"});
     visit(self.loss_scale, Field{.key = "loss_scale", .meaning = "dynamic loss scale of fp16"});
   }
 };

@@ -91,6 +91,7 @@ Progress restore(Training& training, const io::Checkpoint& checkpoint, const io:
     for (const auto& [part, tensor] : parts_of(training.optimizer().states()[i])) checkpoint.read(parameters[i].name, part, tensor);
   }
   training.optimizer().set_updates(updates);
+  training.optimizer().round_weights(training.context());
   training.scaler().restore(scaler);
   return progress;
 }

@@ -125,6 +125,7 @@ Run::Run(Config config, const std::string& resume) : config_(std::move(config)) 
     fmt::print("resumed  {} at step {}\n", resumed->directory().string(), progress_.step);
   } else if (initial) {
     load_weights(context_, training_->parameters(), *initial);
+    training_->optimizer().round_weights(context_);
     fmt::print("weights  from {}\n", initial->directory().string());
   } else {
     training_->initialize();

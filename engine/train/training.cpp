@@ -38,7 +38,8 @@ Training::Training(Context& context, const Config& config, const nn::ModelConfig
   model_.prepare(context, config.compute_type());
   gradients_.allocate(context, store_, config.micro_batches(),
                       config.comm.deterministic ? nn::Gradients::Order::Pairwise : nn::Gradients::Order::Sequential);
-  optimizer_.allocate(context, config.optimizer, store_);
+  optimizer_.allocate(context, config.optimizer, store_,
+                      config.precision.stochastic_rounding ? std::optional(static_cast<std::uint64_t>(config.run.seed)) : std::nullopt);
   if (config.compute_type() == DType::F16) scaler_ = optim::LossScaler(config.precision.loss_scale);
   losses_ = context.arena->make(DType::F64, {config.micro_batches()}, Memory::Workspace);
 }

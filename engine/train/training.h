@@ -33,7 +33,10 @@ class Training {
   Training& operator=(const Training&) = delete;
 
   /// Draws the initial weights.
-  void initialize() { store_.initialize(context_, static_cast<std::uint64_t>(config_.run.seed)); }
+  void initialize() {
+    store_.initialize(context_, static_cast<std::uint64_t>(config_.run.seed));
+    optimizer_.round_weights(context_);
+  }
 
   /// One optimizer step on the samples first, first+1, ... of `data` (absent when planning). `step` counts from 0.
   StepReport step(const io::Dataset* data, std::int64_t step);

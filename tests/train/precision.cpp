@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstring>
 #include <string>
 
 #include "tests/catch.h"
@@ -48,4 +49,63 @@ TEST_CASE("500 steps in bf16 and fp16 end where f32 ends") {
     CHECK(std::abs(final_loss(losses) - expected) <= 0.01 * expected);
     CHECK(losses != f32);  // it really was another type
   }
+}
+
+namespace {
+
+Config stochastic_config() {
+  Config config = testing::tiny_config();
+  config.precision.compute = "bf16";
+  config.precision.stochastic_rounding = true;
+  return config;
+}
+
+/// Puts the masters and moments of one training into another, as a checkpoint does.
+void copy_state(testing::Fixture& from, testing::Fixture& to) {
+  const auto copy = [](const Tensor& a, const Tensor& b) { std::memcpy(b.address(), a.address(), static_cast<std::size_t>(a.bytes())); };
+  const auto &old = from.training().parameters().parameters(), &now = to.training().parameters().parameters();
+  for (std::size_t i = 0; i < old.size(); ++i) {
+    copy(old[i].master, now[i].master);
+    copy(from.training().optimizer().states()[i].exp_avg, to.training().optimizer().states()[i].exp_avg);
+    copy(from.training().optimizer().states()[i].exp_avg_sq, to.training().optimizer().states()[i].exp_avg_sq);
+  }
+  to.training().parameters().cast(to.training().context());
+  to.training().optimizer().set_updates(from.training().optimizer().updates());
+  to.training().optimizer().round_weights(to.training().context());
+}
+
+}  // namespace
+
+TEST_CASE("weights rounded at random: same bits on any number of threads and after a resume") {
+  testing::Fixture one(stochastic_config(), 1), three(stochastic_config(), 3), resumed(stochastic_config(), 1);
+  for (std::int64_t i = 0; i < 4; ++i) {
+    one.step(i);
+    three.step(i);
+  }
+  CHECK(one.bits() == three.bits());
+  copy_state(one, resumed);
+  for (std::int64_t i = 4; i < 8; ++i) {
+    one.step(i);
+    resumed.step(i);
+  }
+  CHECK(one.bits() == resumed.bits());
+}
+
+TEST_CASE("weights rounded at random differ from rounded weights, and learn as well") {
+  Config nearest = stochastic_config();
+  nearest.precision.stochastic_rounding = false;
+  testing::Fixture random(stochastic_config()), plain(nearest);
+  double random_loss = 0, plain_loss = 0;
+  for (std::int64_t i = 0; i < 120; ++i) {
+    random_loss = random.step(i).loss;
+    plain_loss = plain.step(i).loss;
+  }
+  CHECK(random.bits() != plain.bits());
+  CHECK(std::abs(random_loss - plain_loss) <= 0.1 * plain_loss);
+}
+
+TEST_CASE("random rounding is for bf16") {
+  const JsonDocument document =
+      parse_json(R"({"model": "small/tiny", "precision": {"compute": "f32", "stochastic_rounding": true}})", "x.json");
+  CHECK_THROWS_WITH(load_config(document), Catch::Matchers::Contains("stochastic_rounding is for precision.compute bf16"));
 }
