@@ -15,8 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What each room may include besides itself, as far as it is not reached through another one:
-/// core <- ops <- {cpu, cuda} <- nn <- {optim, parallel} <- train; core <- comm <- parallel; core <- io <- train <- benchmarks <- tools. engine/ never
-/// includes cuda/, although it stands beside cpu in that order.
+/// core <- ops <- {cpu, cuda} <- nn <- {optim, parallel} <- train; core <- comm <- parallel; core <- io <- train <- benchmarks <- tools.
+/// engine/ never includes cuda/, although it stands beside cpu in that order.
 const std::map<std::string, std::set<std::string>> kBelow = {
     {"engine/core", {}},
     {"engine/ops", {"engine/core"}},
