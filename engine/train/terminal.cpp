@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 
 #include "engine/train/plan.h"
@@ -9,7 +10,7 @@
 namespace oxrse::train {
 
 std::string format_duration(double seconds) {
-  const auto s = static_cast<std::int64_t>(seconds + 0.5);
+  const std::int64_t s = std::lround(seconds);
   if (s < 60) return fmt::format("{} s", s);
   if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
   return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);

@@ -29,6 +29,7 @@ class Training {
  public:
   /// `model` must be resolved. Allocates everything that outlives a step.
   Training(Context& context, const Config& config, const nn::ModelConfig& model);
+  ~Training() = default;
   Training(const Training&) = delete;
   Training& operator=(const Training&) = delete;
 
