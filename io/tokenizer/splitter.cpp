@@ -77,8 +77,6 @@ Splitter::Splitter(std::string pattern) : pattern_(std::move(pattern)), is_known
   if (!pattern_.empty()) program_ = std::make_unique<Program>(pattern_);
 }
 Splitter::~Splitter() = default;
-Splitter::Splitter(Splitter&&) noexcept = default;
-Splitter& Splitter::operator=(Splitter&&) noexcept = default;
 
 /// After an ASCII letter or digit and before ASCII white space: there both patterns end a piece, whatever follows. (Not so after a sign,
 /// which may take line ends along, nor inside white space, where the last character counts.)

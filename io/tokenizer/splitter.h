@@ -21,8 +21,8 @@ class Splitter {
   /// An Error says what is wrong with the pattern.
   explicit Splitter(std::string pattern);
   ~Splitter();
-  Splitter(Splitter&&) noexcept;
-  Splitter& operator=(Splitter&&) noexcept;
+  Splitter(const Splitter&) = delete;
+  Splitter& operator=(const Splitter&) = delete;
 
   [[nodiscard]] const std::string& pattern() const { return pattern_; }
   /// The first place at or after `from` where the text can be cut in two without changing the pieces: its size when there is none, which
