@@ -43,7 +43,13 @@ run=runs/$name-$number
 
 step "Training on $text ($(wc -c <"$text") bytes)"
 echo "The run directory is $run. Ctrl-C saves; the same command then continues."
-build/oxrse train model_zoo/recipes/quickstart.json --set "run.dir=\"$run\"" --set "data.train=\"$text\""
+settings=(--set "run.dir=\"$run\"" --set "data.train=\"$text\"")
+# A short text is too little to keep a part of it for evaluation.
+[ "$(wc -c <"$text")" -ge 50000 ] || settings+=(--set data.validation_fraction=0)
+trap 'stopped=1' INT
+build/oxrse train model_zoo/recipes/quickstart.json "${settings[@]}"
+[ -z "${stopped:-}" ] || exit 130
+trap - INT
 
 step "Text by the trained model"
 build/oxrse generate "$run" --prompt "$prompt" --tokens 200 --temperature 0.8 --top-k 50 | tee "$run/sample.txt.tmp"
@@ -57,6 +63,6 @@ cat <<TEXT
   $run/metrics.jsonl     loss, speed, ... of every step; $run/tensorboard for TensorBoard
   $run/checkpoints       the trained model (HDF5)
   $run/sample.txt        the text above
-More text:      build/oxrse generate $run --prompt "And it came to pass" --tokens 300
+More text:      build/oxrse generate $run --prompt "$prompt" --tokens 300
 Your own text:  tools/quickstart.sh my.txt
 TEXT
