@@ -37,7 +37,6 @@ constexpr unsigned kAvx512Vbmi = 0;
 
 }  // namespace
 
-extern const unsigned kProcessorNeeds;
 constinit const unsigned kProcessorNeeds = kAvx2 | kFma | kBmi2 | kAvx512 | kAvx512Vl | kAvx512Vbmi;
 
 }  // namespace oxrse::tools
