@@ -17,10 +17,11 @@ results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 export end results
 # One character a file: where it is written tells how the file went.
+# Without AVX512-BF16: clang refuses the vectors of bf16 pairs that gcc takes.
 lint_one() {
   [ "$(date +%s)" -lt "$end" ] || { printf . >>"$results/left"; return; }
   local findings
-  findings=$(clang-tidy -p build --quiet "$1" 2>/dev/null) || printf . >>"$results/wrong"
+  findings=$(clang-tidy -p build --quiet --extra-arg=-mno-avx512bf16 "$1" 2>/dev/null) || printf . >>"$results/wrong"
   [ -z "$findings" ] || printf '%s\n' "$findings"
 }
 export -f lint_one
