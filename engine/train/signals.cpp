@@ -1,5 +1,7 @@
 #include "engine/train/signals.h"
 
+#include <pthread.h>
+
 #include <array>
 #include <csignal>
 #include <ctime>
@@ -35,14 +37,26 @@ void on_signal(int signal) {
 
 StopRequests::StopRequests() {
   received = 0;
+  sigset_t signals;
+  sigemptyset(&signals);
   struct sigaction action = {};
   action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;  // a save that is under way goes on
-  for (const int signal : kSignals) sigaction(signal, &action, nullptr);
+  action.sa_flags = SA_RESTART;
+  for (const int signal : kSignals) {
+    sigaddset(&signals, signal);
+    sigaction(signal, &action, nullptr);
+  }
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  taker_ = std::thread([this, signals] {
+    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    ended_.acquire();
+  });
 }
 
+/// The signals stay harmless, so that one that is sent twice does not end a process that has saved and is about to exit.
 StopRequests::~StopRequests() {
-  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
+  ended_.release();
+  taker_.join();
 }
 
 const char* StopRequests::pending() {

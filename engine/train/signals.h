@@ -1,9 +1,16 @@
 #pragma once
 
+#include <semaphore>
+#include <thread>
+
 namespace oxrse::train {
 
-/// While it lives, SIGINT, SIGTERM and SIGUSR1 ask the run to save and stop instead of ending the process; another SIGINT some
-/// seconds later ends it at once.
+/// From here on SIGINT, SIGTERM and SIGUSR1 ask the run to save and stop instead of ending the process; another SIGINT some seconds
+/// later ends it at once. Make it before the first thread that computes, once in a process.
+///
+/// The thread that makes it, and all that it starts later, block these signals, and one thread does nothing but take them: no handler
+/// may run on a thread that computes. oneDNN's generated kernels use the stack pointer as an ordinary register, so the frame of a
+/// handler would be written over the data it points at.
 class StopRequests {
  public:
   StopRequests();
@@ -13,6 +20,10 @@ class StopRequests {
 
   /// The name of the signal that asked to stop ("SIGTERM"), or nullptr.
   [[nodiscard]] static const char* pending();
+
+ private:
+  std::binary_semaphore ended_{0};
+  std::thread taker_;
 };
 
 }  // namespace oxrse::train
