@@ -24,19 +24,27 @@ std::string version_text() {
   return fmt::format("oxrse {} ({})", build.version, build.commit);
 }
 
-/// What was wrong with the command line, with the nearest command when none was recognised.
-std::string usage_message(const CLI::App* app, const CLI::Error& error) {
+/// "; did you mean ...?" for a command that `at` does not have, or nothing.
+std::string suggestion(const CLI::App& at, const std::string& unknown) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app->get_subcommands([](const CLI::App* /*each*/) { return true; })) names.push_back(command->get_name());
+  for (const CLI::App* command : at.get_subcommands([](const CLI::App* /*each*/) { return true; })) names.push_back(command->get_name());
+  const auto best = oxrse::nearest(unknown, names);
+  return best ? fmt::format("; did you mean \"{}\"?", *best) : "";
+}
+
+/// What was wrong with the command line, with the nearest command when one was not recognised.
+std::string usage_message(const CLI::App* app, const CLI::Error& error) {
   const CLI::App* at = app;
-  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
-  const std::vector<std::string> unknown = at->remaining();
-  std::string hint;
-  if (at == app && !unknown.empty()) {
-    if (const auto best = oxrse::nearest(unknown.front(), names)) hint = fmt::format("; did you mean \"{}\"?", *best);
+  std::string name = "oxrse";
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    name += " " + at->get_name();
   }
-  return fmt::format("error: {}{}\nRun {} --help for what is possible.\n", error.what(), hint,
-                     at == app ? "oxrse" : "oxrse " + at->get_name());
+  std::string what = error.what();
+  const std::vector<std::string> unknown = app->remaining(true);
+  const bool needs_command = !at->get_subcommands([](const CLI::App* /*each*/) { return true; }).empty();
+  if (needs_command && !unknown.empty()) what = fmt::format("{} has no command {}{}", name, unknown.front(), suggestion(*at, unknown.front()));
+  return fmt::format("error: {}\nRun {} --help for what is possible.\n", what, name);
 }
 
 int run(int argc, char** argv) {

@@ -90,7 +90,10 @@ nn::ModelConfig resolve_model(const Config& config, std::int64_t vocab) {
 std::string help_text() { return config_help(Config()) + "\nThe keys of a model object:\n\n" + config_help(nn::ModelConfig()); }
 
 std::vector<std::string> incompatibilities(const Json& before, const Json& now) {
-  std::vector<std::string> found = config_differences(before, now);
+  Json complete = write_config(Config());
+  complete["model"] = write_config(nn::ModelConfig());
+  complete.update(before, true);
+  std::vector<std::string> found = config_differences(complete, now);
   const std::string_view free[] = {"run.name", "run.dir",    "train.steps", "train.eval_", "train.sample_", "train.stop_after_skipped",
                                    "log.",     "checkpoint."};
   std::erase_if(found, [&](const std::string& line) {

@@ -180,7 +180,7 @@ nn::ModelConfig resolve_model(const Config& config, std::int64_t vocab);
 std::string help_text();
 
 /// What differs between the configs of two runs that could not be one: everything but the number of steps, the run's name and directory,
-/// evaluation, samples, logging and checkpoints.
+/// evaluation, samples, logging and checkpoints. Keys that `before` does not know yet had their defaults.
 std::vector<std::string> incompatibilities(const Json& before, const Json& now);
 
 }  // namespace oxrse::train

@@ -29,6 +29,9 @@ TEST_CASE("a wrong command line exits with 2 and says what is near") {
   const CommandResult typo = run_command("trian x.json");
   CHECK(typo.exit_code == 2);
   CHECK_THAT(typo.err, StartsWith("error: ") && Contains("did you mean \"train\"?"));
+  const CommandResult nested = run_command("data inspct x.txt");
+  CHECK(nested.exit_code == 2);
+  CHECK_THAT(nested.err, StartsWith("error: oxrse data has no command inspct; did you mean \"inspect\"?") && Contains("oxrse data --help"));
   const CommandResult option = run_command("doctor --quick");
   CHECK(option.exit_code == 2);
   CHECK_THAT(option.err, StartsWith("error: ") && Contains("--quick") && Contains("oxrse doctor --help"));
