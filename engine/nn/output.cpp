@@ -30,7 +30,7 @@ void OutputLayer::loss(const Pass& pass, Tensor loss_sum, Tensor dx, ConstTensor
   const Tensor normed = pass.make({N, C}, Memory::Workspace);
   const Norm::Saved saved = norm_.forward(pass, normed, x);
   const Tensor losses = pass.make_statistics({N}, Memory::Workspace);
-  const Tensor logits = pass.make({R, V}, Memory::Workspace);
+  const Tensor logits = pass.make({R, (V + 63) / 64 * 64}, Memory::Workspace).slice(1, 0, V);
   const Tensor d_normed = pass.training() ? pass.make({N, C}, Memory::Workspace) : Tensor();
   const ConstTensor w = pass.gather(weight_);
   for (std::int64_t begin = 0; begin < N; begin += R) {
