@@ -20,9 +20,8 @@ struct bf16 {
   bf16() = default;
   explicit bf16(float value) {
     const auto u = std::bit_cast<std::uint32_t>(value);
-    const bool is_nan = (u & 0x7fffffffU) > 0x7f800000U;
-    const std::uint32_t rounded = (u + 0x7fffU + ((u >> 16U) & 1U)) >> 16U;
-    bits = static_cast<std::uint16_t>(is_nan ? (u >> 16U) | 0x40U : rounded);
+    const std::uint32_t rounded = u + 0x7fffU + ((u >> 16U) & 1U);
+    bits = static_cast<std::uint16_t>((value != value ? 0x7fc00000U : rounded) >> 16U);
   }
   explicit operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U); }
 };
