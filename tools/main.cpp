@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -43,7 +44,8 @@ std::string usage_message(const CLI::App* app, const CLI::Error& error) {
   std::string what = error.what();
   const std::vector<std::string> unknown = app->remaining(true);
   const bool needs_command = !at->get_subcommands([](const CLI::App* /*each*/) { return true; }).empty();
-  if (needs_command && !unknown.empty()) what = fmt::format("{} has no command {}{}", name, unknown.front(), suggestion(*at, unknown.front()));
+  if (needs_command && !unknown.empty())
+    what = fmt::format("{} has no command {}{}", name, unknown.front(), suggestion(*at, unknown.front()));
   return fmt::format("error: {}\nRun {} --help for what is possible.\n", what, name);
 }
 
@@ -84,9 +86,19 @@ void keep_idle_threads_from_spinning(char** argv) {
   execv(self.c_str(), argv);  // returns only when it failed: then the run goes on as it is
 }
 
+/// Opens what the caller closed of standard input, output and error, lest the next file that is opened gets its number, and its contents.
+void keep_standard_streams_open() {
+  while (true) {
+    const int descriptor = open("/dev/null", O_RDWR);
+    if (descriptor > STDERR_FILENO) close(descriptor);
+    if (descriptor < 0 || descriptor > STDERR_FILENO) return;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_standard_streams_open();
   keep_idle_threads_from_spinning(argv);
   try {
     return run(argc, argv);

@@ -13,6 +13,8 @@ namespace {
 // Planned addresses start above zero: arithmetic on a null pointer is undefined, and sanitizers say so.
 constexpr std::uintptr_t kPlannedBase = 4096;
 
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
+
 constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment; }
 
 }  // namespace
@@ -65,6 +67,7 @@ Tensor Arena::make(DType type, std::span<const std::int64_t> sizes, Memory kind)
   const std::int64_t bytes = aligned(tensor.bytes());
   require(is_planned() || offset + bytes <= capacity_,
           "the arena of {} bytes has no room for {} more ({} in use): the step differs from its plan", capacity_, bytes, offset);
+  require(bytes <= kMostBytes - offset, "{} on top of {} bytes: more than memory can have addresses for", tensor.describe(), offset);
   use_.bytes[static_cast<std::size_t>(kind)] += bytes;
   if (use_.total() > peak_.total()) peak_ = use_;
   return tensor;

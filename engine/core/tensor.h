@@ -14,6 +14,7 @@
 namespace oxrse {
 
 inline constexpr int kMaxRank = 5;
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 56;  // bytes and sums of them stay within 63 bits
 
 /// A view of strided elements in memory that somebody else owns. The innermost stride is 1. A default-constructed view is
 /// *absent*: ops use it for optional arguments. Sizes and offsets are 64 bits wide throughout.
@@ -30,11 +31,13 @@ class BasicTensor {
       : address_(address), type_(type), rank_(static_cast<int>(sizes.size())) {
     require(rank_ <= kMaxRank, "a tensor of {} dimensions: at most {} are supported", sizes.size(), kMaxRank);
     std::int64_t stride = 1;
+    bool too_large = false;
     for (int i = rank_ - 1; i >= 0; --i) {
       sizes_[i] = sizes[i];
       strides_[i] = stride;
-      stride *= sizes[i];
+      too_large |= __builtin_mul_overflow(stride, sizes[i], &stride) || stride > kMostElements;
     }
+    require(!too_large, "{}: more elements than memory can have addresses for", describe());
   }
   BasicTensor(Byte* address, DType type, std::initializer_list<std::int64_t> sizes)
       : BasicTensor(address, type, std::span(sizes.begin(), sizes.size())) {}

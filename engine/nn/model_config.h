@@ -30,14 +30,16 @@ struct ModelConfig {
   std::int64_t window = 0;
   double dropout = 0;
 
+  static constexpr double kWidest = 1 << 24;
+
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
-    visit(self.layers, Field{.key = "layers", .meaning = "decoder blocks (L)", .min = 1});
-    visit(self.width, Field{.key = "width", .meaning = "width of the residual stream (C)", .min = 1});
-    visit(self.heads, Field{.key = "heads", .meaning = "query heads (H)", .min = 1});
+    visit(self.layers, Field{.key = "layers", .meaning = "decoder blocks (L)", .min = 1, .max = 10000});
+    visit(self.width, Field{.key = "width", .meaning = "width of the residual stream (C)", .min = 1, .max = kWidest});
+    visit(self.heads, Field{.key = "heads", .meaning = "query heads (H)", .min = 1, .max = 65536});
     visit(self.kv_heads, Field{.key = "kv_heads", .meaning = "key/value heads (K), a divisor of heads; 0: as many as heads", .min = 0});
-    visit(self.head_width, Field{.key = "head_width", .meaning = "width of a head (D); 0: width / heads", .min = 0});
-    visit(self.context, Field{.key = "context", .meaning = "longest sequence", .unit = "tokens", .min = 1});
+    visit(self.head_width, Field{.key = "head_width", .meaning = "width of a head (D); 0: width / heads", .min = 0, .max = 65536});
+    visit(self.context, Field{.key = "context", .meaning = "longest sequence", .unit = "tokens", .min = 1, .max = 2147483647});
     visit(self.vocab, Field{.key = "vocab", .meaning = "vocabulary size (V); 0: that of the tokenizer", .min = 0, .max = 2147483647});
     visit(self.norm,
           Field{.key = "norm", .meaning = "normalisation before attention, MLP and output", .choices = {"layernorm", "rmsnorm"}});
@@ -45,7 +47,7 @@ struct ModelConfig {
     visit(self.position, Field{.key = "position", .meaning = "position information", .choices = {"learned", "rope", "none"}});
     visit(self.rope_theta, Field{.key = "rope_theta", .meaning = "base of the rotary wavelengths", .min = 0, .above_min = true});
     visit(self.mlp, Field{.key = "mlp", .meaning = "activation of the MLP; gelu is the tanh form", .choices = {"gelu", "swiglu"}});
-    visit(self.mlp_width, Field{.key = "mlp_width", .meaning = "width of the MLP (I); 0: 4 * width", .min = 0});
+    visit(self.mlp_width, Field{.key = "mlp_width", .meaning = "width of the MLP (I); 0: 4 * width", .min = 0, .max = kWidest});
     visit(self.bias, Field{.key = "bias", .meaning = "biases of all linear layers and of LayerNorm"});
     visit(self.qkv_bias, Field{.key = "qkv_bias", .meaning = "biases of query, key and value even where bias is false"});
     visit(self.tied_embeddings, Field{.key = "tied_embeddings", .meaning = "the output layer shares the token embedding"});

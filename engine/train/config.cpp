@@ -48,6 +48,8 @@ void check_together(const Config& config) {
   const bool f64 = config.precision.compute == "f64";
   require(f64 || config.precision.master == "f32", "precision.master f64 goes with precision.compute f64 only");
   require(f64 || config.precision.gradients == "f32", "precision.gradients f64 goes with precision.compute f64 only");
+  require(f64 || static_cast<float>(config.optimizer.eps) > 0, "optimizer.eps {} is 0 as a number of precision.master f32: raise it",
+          config.optimizer.eps);
   require(!config.precision.stochastic_rounding || config.precision.compute == "bf16",
           "precision.stochastic_rounding is for precision.compute bf16, which is {}: leave it out", config.precision.compute);
   require(!config.model.is_null() || config.run.init.has_value(),

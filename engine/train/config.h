@@ -54,8 +54,9 @@ struct TrainSection {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit(self.steps, Field{.key = "steps", .meaning = "optimizer steps; 0 saves the initial model", .unit = "steps", .min = 0});
-    visit(self.global_batch, Field{.key = "global_batch", .meaning = "samples of a step, a multiple of micro_batch", .min = 1});
-    visit(self.micro_batch, Field{.key = "micro_batch", .meaning = "samples of one forward and backward pass", .min = 1});
+    visit(self.global_batch,
+          Field{.key = "global_batch", .meaning = "samples of a step, a multiple of micro_batch", .min = 1, .max = 1048576});
+    visit(self.micro_batch, Field{.key = "micro_batch", .meaning = "samples of one forward and backward pass", .min = 1, .max = 1048576});
     visit(self.context, Field{.key = "context", .meaning = "length of a sample, at most the model's context", .unit = "tokens", .min = 1});
     visit(self.clip, Field{.key = "clip", .meaning = "largest global gradient norm; 0: no clipping", .min = 0});
     visit(self.eval_every, Field{.key = "eval_every", .meaning = "steps between evaluations; 0: never", .unit = "steps", .min = 0});

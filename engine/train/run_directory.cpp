@@ -23,6 +23,14 @@ RunDirectory::RunDirectory(std::filesystem::path path) : path_(std::move(path)) 
     close(lock_);
     fail("{}: another process is training in this run directory: wait for it, or set run.dir to another one", path_.string());
   }
+  remove_unfinished();
+}
+
+void RunDirectory::remove_unfinished() const {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    if (entry.is_regular_file(ignored) && entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), ignored);
+  }
 }
 
 RunDirectory::~RunDirectory() {

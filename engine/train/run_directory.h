@@ -25,6 +25,9 @@ class RunDirectory {
   void write_tokenizer(const std::string& tokenizer_json) const;
 
  private:
+  /// Files that a process that was killed did not finish writing.
+  void remove_unfinished() const;
+
   std::filesystem::path path_;
   int lock_ = -1;
 };

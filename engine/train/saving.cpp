@@ -28,6 +28,18 @@ T number(const io::Checkpoint& checkpoint, const char* group, const char* key) {
   return state.at(group).at(key).get<T>();
 }
 
+bool all_finite(const ConstTensor& x) {
+  return visit_floating(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = accumulator_t<T>;
+    const T* data = x.data<T>();
+    A zero = 0;  // 0 times a finite number
+#pragma omp simd reduction(+ : zero)
+    for (std::int64_t i = 0; i < x.count(); ++i) zero += A(0) * static_cast<A>(data[i]);
+    return zero == A(0);
+  });
+}
+
 std::string fingerprint_text(std::uint64_t fingerprint) { return fmt::format("{:016x}", fingerprint); }
 
 void check_data(const io::Checkpoint& checkpoint, const io::Dataset& data) {
@@ -39,6 +51,15 @@ void check_data(const io::Checkpoint& checkpoint, const io::Dataset& data) {
 }
 
 }  // namespace
+
+void require_finite(const std::vector<io::CheckpointEntry>& entries) {
+  for (const io::CheckpointEntry& entry : entries) {
+    require(
+        all_finite(entry.tensor),
+        "{} ({}) holds NaN or infinity, so nothing is saved and the checkpoints from before stay: lower optimizer.lr or look at the data",
+        entry.name, entry.part);
+  }
+}
 
 std::vector<io::CheckpointEntry> checkpoint_entries(Training& training) {
   std::vector<io::CheckpointEntry> entries;

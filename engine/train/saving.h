@@ -16,6 +16,9 @@ struct Progress {
   std::int64_t skipped_in_a_row = 0;
 };
 
+/// Refuses, by name, a state with a number that is not finite: it must not take the place of a good one.
+void require_finite(const std::vector<io::CheckpointEntry>& entries);
+
 /// All tensors of a checkpoint: weights (or masters) and optimizer state.
 std::vector<io::CheckpointEntry> checkpoint_entries(Training& training);
 

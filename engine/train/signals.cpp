@@ -12,7 +12,7 @@ namespace {
 volatile std::sig_atomic_t received = 0;
 volatile std::time_t received_at = 0;
 
-constexpr std::array kSignals = {SIGINT, SIGTERM, SIGUSR1};
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 // Launchers such as srun and timeout may deliver one Ctrl-C twice, at the same moment.
 constexpr std::time_t kSecondsBetweenInterrupts = 2;
 
@@ -43,9 +43,14 @@ StopRequests::StopRequests() {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   for (const int signal : kSignals) {
+    struct sigaction before = {};
+    sigaction(signal, nullptr, &before);
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;
     sigaddset(&signals, signal);
     sigaction(signal, &action, nullptr);
   }
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   taker_ = std::thread([this, signals] {
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
@@ -63,6 +68,7 @@ const char* StopRequests::pending() {
   switch (received) {
     case SIGINT: return "SIGINT";
     case SIGTERM: return "SIGTERM";
+    case SIGHUP: return "SIGHUP";
     case SIGUSR1: return "SIGUSR1";
     default: return nullptr;
   }

@@ -9,6 +9,16 @@
 
 namespace oxrse::train {
 
+namespace {
+
+/// A terminal that went away does not end a run.
+void show(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
 std::string format_duration(double seconds) {
   const std::int64_t s = std::lround(seconds);
   if (s < 60) return fmt::format("{} s", s);
@@ -20,7 +30,7 @@ Terminal::Terminal(std::int64_t start, std::int64_t steps, std::int64_t log_ever
     : start_(start), steps_(steps), log_every_(log_every), interactive_(isatty(STDOUT_FILENO) == 1) {}
 
 void Terminal::clear_bar() {
-  if (bar_) fmt::print("\r\033[K");
+  if (bar_) show("\r\033[K");
   bar_ = false;
 }
 
@@ -35,16 +45,14 @@ void Terminal::draw_bar(std::int64_t step) {
   drawn_ = now;
   constexpr std::int64_t kWidth = 40;
   const auto filled = static_cast<std::size_t>(kWidth * step / steps_);
-  fmt::print("\r\033[K[{}{}] {:3}%  step {}/{}  {} left", std::string(filled, '#'), std::string(kWidth - filled, '.'), 100 * step / steps_,
-             step, steps_, eta(step));
-  std::fflush(stdout);
+  show(fmt::format("\r\033[K[{}{}] {:3}%  step {}/{}  {} left", std::string(filled, '#'), std::string(kWidth - filled, '.'),
+                   100 * step / steps_, step, steps_, eta(step)));
   bar_ = true;
 }
 
 void Terminal::note(const std::string& text) {
   clear_bar();
-  fmt::print("{}\n", text);
-  std::fflush(stdout);
+  show(text + "\n");
 }
 
 void Terminal::step(std::int64_t step, const StepReport& report, double step_ms, double tokens_per_s) {

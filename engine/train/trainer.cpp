@@ -71,6 +71,7 @@ class Run {
   void evaluate();
   void print_sample();
   void save();
+  void save_after(const Error& error);
   void check_skipped(const StepReport& report);
   void print_summary(const char* stopped_by) const;
   [[nodiscard]] bool due(std::int64_t every) const { return every > 0 && progress_.step % every == 0; }
@@ -111,6 +112,10 @@ Run::Run(Config config, const std::string& resume) : config_(std::move(config)) 
   const Plan plan = make_plan(config_, model_);
   model_flops_ = plan.model_flops;
   print_header(plan);
+  if (config_.optimizer.warmup_steps >= config_.train.steps && config_.train.steps > 0) {
+    warn(fmt::format("optimizer.warmup_steps {} is not below train.steps {}: the rate reaches optimizer.lr at the last step or never",
+                     config_.optimizer.warmup_steps, config_.train.steps));
+  }
   require_fits(plan, config_);
 
   const Json effective = write_config(config_);
@@ -162,8 +167,8 @@ void Run::execute() {
   while (progress_.step < config_.train.steps && (stopped_by = StopRequests::pending()) == nullptr) {
     try {
       take_step();
-    } catch (const Error&) {  // a step that fails has not changed the weights
-      if (saved_step_ != progress_.step) save();
+    } catch (const Error& error) {  // a step that fails has not changed the weights
+      save_after(error);
       throw;
     }
     if (due(config_.train.eval_every) || (progress_.step == config_.train.steps && config_.train.eval_every > 0)) evaluate();
@@ -172,6 +177,16 @@ void Run::execute() {
   }
   if (saved_step_ != progress_.step) save();
   print_summary(stopped_by);
+}
+
+/// Saves the state before a step that failed; says both when that fails too.
+void Run::save_after(const Error& error) {
+  if (saved_step_ == progress_.step) return;
+  try {
+    save();
+  } catch (const Error& unsaved) {
+    fail("{}\n{}", error.what(), unsaved.what());
+  }
 }
 
 void Run::take_step() {
@@ -243,7 +258,9 @@ void Run::save() {
                                   .state = checkpoint_state(*training_, progress_, config_, data_.train.get()),
                                   .config = write_config(config_),
                                   .tokenizer_json = tokenizer_ ? tokenizer_->to_json() : ""};
-  io::save_checkpoint(directory_->checkpoints(), state, checkpoint_entries(*training_), config_.checkpoint.keep,
+  const auto entries = checkpoint_entries(*training_);
+  require_finite(entries);
+  io::save_checkpoint(directory_->checkpoints(), state, entries, config_.checkpoint.keep,
                       [&](const std::string& text) { terminal_->note("warning: " + text); });
   checkpoint_ms_ = milliseconds(begin, Clock::now());
   saved_step_ = progress_.step;

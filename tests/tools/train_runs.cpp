@@ -126,6 +126,53 @@ TEST_CASE("a signal saves, says how to go on and exits cleanly", "[train]") {
   CHECK(run.losses().size() >= before.size());  // a very busy machine may not get to a step in the time
 }
 
+TEST_CASE("a state that is not finite never takes the place of a good one", "[train]") {
+  const Run run;
+  check_done(run.train());
+  const std::string options =
+      "--set train.steps=40 --set optimizer.lr=1e38 --set 'optimizer.schedule=\"constant\"' --set checkpoint.every=1 ";
+  const CommandResult diverged =
+      run.train(options + "--set 'run.init=\"" + run.path("run") + "\"' --set optimizer.warmup_steps=0 " + run.in("diverged"));
+  INFO(diverged.out << diverged.err);
+  CHECK(diverged.exit_code == 1);
+  CHECK_THAT(diverged.err, Contains("holds NaN or infinity") && Contains("lower optimizer.lr"));
+  if (fs::exists(run.path("diverged/checkpoints"))) check_done(run_command("checkpoint verify " + run.path("diverged")));
+}
+
+TEST_CASE("a run outlives its terminal and its reader", "[train]") {
+  const Run run;
+  const CommandResult closed = run_command("train " + run.path("config.json") + " <&- >&- 2>&-");
+  CHECK(closed.exit_code == 0);
+  CHECK(run.losses().size() == 9);  // nothing but metrics in the file of metrics
+  run_command(fmt::format("train {} {} | true", run.path("config.json"), run.in("piped")));
+  CHECK(run.losses("piped") == run.losses());
+}
+
+TEST_CASE("what a killed process did not finish writing is removed", "[train]") {
+  const Run run;
+  check_done(run.train());
+  io::put(run.path("run/config.json.host.1.0.tmp"), "{");
+  check_done(run.train("--set train.steps=10"));
+  CHECK(!fs::exists(run.path("run/config.json.host.1.0.tmp")));
+}
+
+TEST_CASE("sizes beyond all memory are refused with the key or the tensor", "[train]") {
+  const Run run;
+  const std::pair<const char*, const char*> cases[] = {
+      {"model.mlp_width=4611686018427387904", "model.mlp_width"},   {"model.width=2147483648", "model.width"},
+      {"model.head_width=4611686018427387904", "model.head_width"}, {"model.layers=1000000000000", "model.layers"},
+      {"train.global_batch=4000000000000", "train.global_batch"},   {"optimizer.eps=1e-60", "optimizer.eps"}};
+  for (const auto& [change, key] : cases) {
+    const CommandResult refused = run.train(fmt::format("--set {}", change));
+    CHECK(refused.exit_code == 1);
+    CHECK_THAT(refused.err, Contains(key));
+  }
+  const CommandResult large = run.train("--set model.vocab=2147483647 --set model.width=16777200 --set model.layers=10000");
+  CHECK(large.exit_code == 1);
+  CHECK(large.err.size() < 1000);
+  CHECK(!fs::exists(run.path("run")));
+}
+
 TEST_CASE("a run directory of another config is refused with what differs", "[train]") {
   const Run run;
   check_done(run.train());

@@ -30,7 +30,7 @@ class SignalsAsBefore {
   SignalsAsBefore& operator=(const SignalsAsBefore&) = delete;
 
  private:
-  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGUSR1};
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE, SIGXFSZ};
   sigset_t mask_ = {};
   std::array<struct sigaction, kSignals.size()> actions_ = {};
 };
@@ -45,7 +45,7 @@ bool blocks(int signal) {
 
 // A handler on a thread inside a generated kernel once overwrote the heap: "corrupted size vs. prev_size".
 TEST_CASE("signals are taken, but never by a thread that computes", "[train]") {
-  const int signal = GENERATE(SIGINT, SIGTERM, SIGUSR1);
+  const int signal = GENERATE(SIGINT, SIGTERM, SIGHUP, SIGUSR1);
   const SignalsAsBefore as_before;
   {
     const train::StopRequests stop;
@@ -58,7 +58,7 @@ TEST_CASE("signals are taken, but never by a thread that computes", "[train]") {
     for (int i = 0; i < 1000 && train::StopRequests::pending() == nullptr; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     REQUIRE(train::StopRequests::pending() != nullptr);
     const std::string name = train::StopRequests::pending();
-    CHECK(name == (signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : "SIGUSR1"));
+    CHECK(name == (signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : signal == SIGHUP ? "SIGHUP" : "SIGUSR1"));
     kill(getpid(), signal);  // many launchers send it twice
   }
   kill(getpid(), signal);  // and some while the process ends
