@@ -5,6 +5,10 @@ Runs `oxrse bench train` and a GPT-2 of the same shape in PyTorch in turns, so t
 ratio of the medians over all turns.
 
 usage: benchmarks/peer_torch.py [--oxrse build/oxrse] [--turns 3] [--steps 4] [--threads N] [--model 124m|12m|all] [--dtype bf16|f32|all]
+                                [--init default|small]
+
+--init default leaves PyTorch's embeddings as it makes them, N(0, 1): logits are then of the order of 30, most probabilities subnormal, and
+its step slower. --init small draws them from N(0, 0.02^2), as GPT-2 does. Our own side is always small.
 """
 import argparse
 import json
@@ -20,7 +24,7 @@ SHAPES = {  # name: (entry of model_zoo/models, layers, width, heads, vocabulary
 }
 
 
-def torch_steps(shape, dtype, steps, threads):
+def torch_steps(shape, dtype, steps, threads, init):
     """Seconds of training steps in PyTorch; runs in a process of its own."""
     import time
 
@@ -55,7 +59,7 @@ def torch_steps(shape, dtype, steps, threads):
 
     embedding, position = nn.Embedding(vocab, width), nn.Embedding(context, width)
     body = nn.Sequential(*[Layer() for _ in range(layers)], nn.LayerNorm(width))
-    for table in (embedding, position):
+    for table in (embedding, position) if init == "small" else ():
         nn.init.normal_(table.weight, std=0.02)
     parameters = [*embedding.parameters(), *position.parameters(), *body.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=3e-4, weight_decay=0.1)
@@ -76,7 +80,8 @@ def torch_steps(shape, dtype, steps, threads):
 
 
 def run_torch(shape, a, dtype):
-    command = [sys.executable, __file__, "--torch-only", shape, "--dtype", dtype, "--steps", str(a.steps), "--threads", str(a.threads)]
+    command = [sys.executable, __file__, "--torch-only", shape, "--dtype", dtype, "--steps", str(a.steps), "--threads", str(a.threads),
+               "--init", a.init]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
@@ -99,10 +104,11 @@ def main():
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--model", default="all", choices=[*SHAPES, "all"])
     p.add_argument("--dtype", default="all", choices=["bf16", "f32", "all"])
+    p.add_argument("--init", default="small", choices=["default", "small"])
     p.add_argument("--torch-only", choices=SHAPES, help=argparse.SUPPRESS)
     a = p.parse_args()
     if a.torch_only:
-        print(json.dumps(torch_steps(a.torch_only, a.dtype, a.steps, a.threads)))
+        print(json.dumps(torch_steps(a.torch_only, a.dtype, a.steps, a.threads, a.init)))
         return
     print(f"{'model':<6} {'type':<5} {'oxrse tok/s':>12} {'torch tok/s':>12} {'ratio':>7} {'efficiency':>11} {'products alone':>15}")
     for shape in SHAPES if a.model == "all" else [a.model]:
