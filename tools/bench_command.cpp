@@ -26,7 +26,7 @@ struct BenchOptions {
     command.add_option("--json", json, "also write everything to this file")->check(writable_file())->type_name("FILE");
     command.add_option("--csv", csv, "also write the rows to this file")->check(writable_file())->type_name("FILE");
     command.add_option("--compare", compare, "print time ratios to an earlier --json file; what is slower beyond the noise is flagged")
-        ->check(not_empty())
+        ->check(not_empty("a file"))
         ->type_name("FILE");
   }
 

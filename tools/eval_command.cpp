@@ -73,11 +73,11 @@ void add_eval_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "Loss, perplexity and bits per byte of a model on a text or token shards");
   const auto options = std::make_shared<EvalOptions>();
   command->add_option("CHECKPOINT", options->checkpoint, "a run directory, its checkpoints directory or one step of it")
-      ->check(not_empty())
+      ->check(not_empty("a checkpoint"))
       ->required();
   command->add_option("--data", options->data, "a text file, a .jsonl file, token shards or a directory of them")
       ->type_name("SOURCE")
-      ->check(not_empty())
+      ->check(not_empty("text or token shards"))
       ->required();
   command->add_option("--batches", options->batches, "evaluate on the first batches of 8 samples only; 0: on everything")
       ->check(between<std::int64_t>(0, 1'000'000'000))

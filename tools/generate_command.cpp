@@ -76,7 +76,7 @@ void add_generate_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a trained model");
   const auto options = std::make_shared<GenerateOptions>();
   command->add_option("CHECKPOINT", options->checkpoint, "a run directory, its checkpoints directory or one step of it")
-      ->check(not_empty())
+      ->check(not_empty("a checkpoint"))
       ->required();
   command->add_option("--prompt", options->prompt, "the text to continue (token ids for a model without a tokenizer)")->required();
   command->add_option("--tokens", options->tokens, "how many tokens to add")

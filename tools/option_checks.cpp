@@ -24,8 +24,9 @@ std::string why_not_writable(const std::string& file) {
 
 }  // namespace
 
-CLI::Validator not_empty() {
-  return {[](const std::string& text) -> std::string { return text.empty() ? "expected a value, found \"\"" : ""; }, ""};
+CLI::Validator not_empty(const std::string& expected) {
+  const auto check = [expected](const std::string& text) { return text.empty() ? fmt::format("expected {}, found \"\"", expected) : ""; };
+  return {check, ""};
 }
 
 CLI::Validator regular_expression() {

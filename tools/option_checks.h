@@ -27,8 +27,8 @@ CLI::Validator between(T least, T most) {
   return {check, range};
 }
 
-/// Anything but "".
-CLI::Validator not_empty();
+/// Anything but ""; `expected` says what in the error.
+CLI::Validator not_empty(const std::string& expected);
 
 /// An ECMAScript regular expression.
 CLI::Validator regular_expression();

@@ -161,11 +161,16 @@ TEST_CASE("numbers out of range are refused with the option and the range, never
 }
 
 TEST_CASE("an empty path is refused with the option") {
-  for (const std::string arguments :
-       {"train x.json --resume", "checkpoint export x --out", "checkpoint import x --out", "eval x --data", "bench gemm --json"}) {
-    const CommandResult result = run_command(arguments + " ''");
+  const std::pair<const char*, const char*> cases[] = {{"train x.json --resume", "--resume: expected auto, never or a checkpoint"},
+                                                       {"checkpoint export x --out", "--out: expected a directory to make"},
+                                                       {"checkpoint import x --out", "--out: expected a directory to make"},
+                                                       {"checkpoint inspect", "checkpoint: expected a checkpoint"},
+                                                       {"eval x --data", "--data: expected text or token shards"},
+                                                       {"bench gemm --json", "--json: expected a file"}};
+  for (const auto& [arguments, message] : cases) {
+    const CommandResult result = run_command(arguments + std::string(" ''"));
     INFO(arguments << ": " << result.err);
     CHECK(result.exit_code == 2);
-    CHECK_THAT(result.err, StartsWith("error: " + arguments.substr(arguments.find("--")) + ": expected a "));
+    CHECK_THAT(result.err, StartsWith(std::string("error: ") + message + ", found \"\"\n"));
   }
 }
