@@ -34,13 +34,13 @@ double target_bytes(const io::Dataset& data, const io::Tokenizer& tokenizer, std
   return bytes;
 }
 
-/// Names the weights that make a loss NaN or infinite.
+/// Names the weights that make a loss NaN (shown without its sign) or infinite.
 void require_finite(double loss, const train::LoadedModel& model, const std::string& data) {
   if (std::isfinite(loss)) return;
   const std::vector<std::string> names = model.not_finite();
   const std::string reason = names.empty() ? "weights or activations are too large for precision.compute"
                                            : fmt::format("NaN or infinity in the weights {}", fmt::join(names, ", "));
-  fail("{}: the loss on {} is {}: {}", model.checkpoint().directory().string(), data, loss, reason);
+  fail("{}: the loss on {} is {}: {}", model.checkpoint().directory().string(), data, std::abs(loss), reason);
 }
 
 void evaluate(const EvalOptions& options) {

@@ -17,12 +17,12 @@ void Sampling::validate() const {
 
 namespace {
 
-/// Probabilities exist when the largest logit is finite and none is NaN.
+/// Probabilities exist when the largest logit is finite and none is NaN, which is shown without its sign.
 void require_probabilities(std::span<const double> logits) {
   constexpr const char* kAdvice = "the weights hold NaN or infinity (oxrse eval names them) or are too large for precision.compute";
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    require(logits[i] < kInfinity, "no token can be drawn, the logit of token {} is {}: {}", i, logits[i], kAdvice);
+    require(logits[i] < kInfinity, "no token can be drawn, the logit of token {} is {}: {}", i, std::abs(logits[i]), kAdvice);
   }
   const bool any = std::any_of(logits.begin(), logits.end(), [](double logit) { return logit > -kInfinity; });
   require(any, "no token can be drawn, all logits are -inf: {}", kAdvice);
