@@ -80,29 +80,43 @@ class Runner {
   Context context_;
 };
 
-}  // namespace
-
-void run_cases(const std::vector<Case>& cases, const KernelOptions& options, const Cpu& cpu, Report& report,
-               const std::function<void(const Row&)>& row_done) {
+/// Calls `f` with the case, type and outline of everything that the filter lets through.
+template <class F>
+void for_each_match(const std::vector<Case>& cases, const KernelOptions& options, F&& f) {
   const std::regex filter(options.filter);
   for (const Case& c : cases) {
     for (const DType type : options.types) {
       const Outline outline = outline_of(c, type, type);
-      Row row{.kernel = outline.kernel,
-              .variant = c.variant,
-              .dtype = type,
-              .shape = outline.shape,
-              .mode = options.cold ? "cold" : "hot",
-              .time = {},
-              .cost = outline.cost};
-      if (!std::regex_search(fmt::format("{} {} {} {}", row.kernel, row.variant, name_of(type), row.shape), filter)) continue;
-      Runner(c, type, outline, options, cpu).run(row);
-      row.floor = report.ceilings.floor_seconds(row.cost, type, options.cold);
-      row.bound = report.ceilings.binding(row.cost, type, options.cold);
-      report.rows.push_back(row);
-      row_done(row);
+      if (std::regex_search(fmt::format("{} {} {} {}", outline.kernel, c.variant, name_of(type), outline.shape), filter))
+        f(c, type, outline);
     }
   }
+}
+
+}  // namespace
+
+std::int64_t count_matches(const std::vector<Case>& cases, const KernelOptions& options) {
+  std::int64_t count = 0;
+  for_each_match(cases, options, [&](const Case& /*c*/, DType /*type*/, const Outline& /*outline*/) { ++count; });
+  return count;
+}
+
+void run_cases(const std::vector<Case>& cases, const KernelOptions& options, const Cpu& cpu, Report& report,
+               const std::function<void(const Row&)>& row_done) {
+  for_each_match(cases, options, [&](const Case& c, DType type, const Outline& outline) {
+    Row row{.kernel = outline.kernel,
+            .variant = c.variant,
+            .dtype = type,
+            .shape = outline.shape,
+            .mode = options.cold ? "cold" : "hot",
+            .time = {},
+            .cost = outline.cost};
+    Runner(c, type, outline, options, cpu).run(row);
+    row.floor = report.ceilings.floor_seconds(row.cost, type, options.cold);
+    row.bound = report.ceilings.binding(row.cost, type, options.cold);
+    report.rows.push_back(row);
+    row_done(row);
+  });
 }
 
 }  // namespace oxrse::bench

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <regex>
 #include <string>
@@ -17,6 +18,9 @@ struct KernelOptions {
   bool check = true;   // also run in f64 and compare
   Patience patience = {};
 };
+
+/// How many cases, each in every type, the filter lets through. Measures nothing.
+std::int64_t count_matches(const std::vector<Case>& cases, const KernelOptions& options);
 
 /// Measures the cases; `row` is called with each as it is done. The report must have its ceilings.
 void run_cases(const std::vector<Case>& cases, const KernelOptions& options, const Cpu& cpu, Report& report,

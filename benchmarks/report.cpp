@@ -1,5 +1,7 @@
 #include "benchmarks/report.h"
 
+#include <array>
+#include <cmath>
 #include <map>
 
 #include "engine/core/build_info.h"
@@ -35,11 +37,28 @@ Json row_json(const Row& row) {
           {"max_err", row.max_err < 0 ? Json(nullptr) : Json(row.max_err)}};
 }
 
+constexpr std::array kKeyParts = {"kernel", "variant", "dtype", "shape", "mode"};
+constexpr std::array kTimes = {"t_us", "p20_us", "p80_us"};
+
 /// What makes two rows the same measurement.
 std::string key_of(const Json& row) {
   std::string key;
-  for (const char* part : {"kernel", "variant", "dtype", "shape", "mode"}) key += row.at(part).get<std::string>() + " | ";
+  for (const char* part : kKeyParts) key += row.at(part).get<std::string>() + " | ";
   return key;
+}
+
+void check_string(const JsonNode& node) {
+  node.require(node.value().is_string(), "expected a string, found {} ({})", kind_of(node.value()), shown(node.value()));
+}
+
+void check_time(const JsonNode& node) {
+  const bool ok = node.value().is_number() && node.value().get<double>() > 0 && std::isfinite(node.value().get<double>());
+  node.require(ok, "expected a time above 0, found {}", shown(node.value()));
+}
+
+void check_row(const JsonNode& row) {
+  for (const char* part : kKeyParts) check_string(row.at(part));
+  for (const char* time : kTimes) check_time(row.at(time));
 }
 
 }  // namespace
@@ -81,6 +100,18 @@ std::string to_csv(const Report& report) {
                         row.cost.bytes > 0 ? row.cost.flops / row.cost.bytes : 0, row.max_err < 0 ? "" : error_text(row.max_err));
   }
   return text;
+}
+
+void check_report(const JsonDocument& document) {
+  try {
+    const JsonNode root(document);
+    check_string(root.at("machine"));
+    const JsonNode rows = root.at("rows");
+    rows.require(rows.value().is_array(), "expected a list, found {} ({})", kind_of(rows.value()), shown(rows.value()));
+    for (std::size_t i = 0; i < rows.value().size(); ++i) check_row(rows.at(i));
+  } catch (const Error& error) {
+    fail("{}; expected a file that oxrse bench wrote with --json", error.what());
+  }
 }
 
 Comparison compare(const Json& earlier, const Json& now) {

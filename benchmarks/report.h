@@ -41,6 +41,9 @@ std::string table_line(const Row& row);
 Json to_json(const Report& report);
 std::string to_csv(const Report& report);
 
+/// An Error with file and line where a document is not what `to_json` gives, as far as `compare` reads it.
+void check_report(const JsonDocument& document);
+
 /// Compares with what `to_json` gave earlier. A row is slower (or faster) when even the better fifth of its timings is worse (better) than
 /// the worse fifth of the earlier ones, and its median is off by more than 2%. Rows only one of the two has are listed.
 struct Comparison {

@@ -8,7 +8,6 @@
 #include "benchmarks/random_tokens.h"
 #include "benchmarks/step_products.h"
 #include "engine/train/machine.h"
-#include "engine/train/plan.h"
 #include "engine/train/training.h"
 
 namespace oxrse::bench {
@@ -54,21 +53,25 @@ class OpTimes {
 
 }  // namespace
 
-TrainResult run_train(const train::Config& config, std::int64_t steps, const Cpu& cpu, Report& report) {
+train::Plan plan_train(const train::Config& config) {
+  train::Plan plan = train::make_plan(config, train::resolve_model(config, config.data.bpe_vocab.value_or(0)));
+  train::require_fits(plan, config);
+  return plan;
+}
+
+TrainResult run_train(const train::Config& config, const train::Plan& plan, std::int64_t steps, const Cpu& cpu, Report& report) {
   constexpr std::int64_t kWarmUp = 2;
-  const nn::ModelConfig model = train::resolve_model(config, config.data.bpe_vocab.value_or(0));
   TrainResult result;
   result.tokens = static_cast<double>(config.train.global_batch * config.train.context);
-  const train::Plan plan = train::make_plan(config, model);
   result.planned_bytes = plan.total_bytes();
   result.model_flops = plan.model_flops;
   OpTimes times;
   {
     Arena arena = Arena::allocated(plan.memory.total());
     Context context{.mode = Mode::Run, .cpu = cpu, .arena = &arena, .log = nullptr};
-    train::Training training(context, config, model);
+    train::Training training(context, config, plan.model);
     training.initialize();
-    const RandomTokens data(model.vocab);
+    const RandomTokens data(plan.model.vocab);
     std::vector<double> seconds;
     double processor = 0;
     for (std::int64_t i = 0; i < kWarmUp + steps; ++i) {

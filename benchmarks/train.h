@@ -5,6 +5,7 @@
 
 #include "benchmarks/report.h"
 #include "engine/train/config.h"
+#include "engine/train/plan.h"
 
 namespace oxrse::bench {
 
@@ -24,9 +25,12 @@ struct TrainResult {
   [[nodiscard]] double efficiency() const { return gemm_seconds / step.median; }
 };
 
-/// Trains the config's model on random tokens for `steps` steps and adds a row for every op of the step (mode "step"), then times the
-/// products alone. `vocab` fills in for a tokenizer.
-TrainResult run_train(const train::Config& config, std::int64_t steps, const Cpu& cpu, Report& report);
+/// The plan of the config's step; data.bpe_vocab fills in for a tokenizer. An Error when it does not fit the memory of this machine.
+train::Plan plan_train(const train::Config& config);
+
+/// Trains the planned model on random tokens for `steps` steps and adds a row for every op of the step (mode "step"), then times the
+/// products alone.
+TrainResult run_train(const train::Config& config, const train::Plan& plan, std::int64_t steps, const Cpu& cpu, Report& report);
 
 std::string describe(const TrainResult& result, const Report& report);
 Json to_json(const TrainResult& result);

@@ -42,7 +42,7 @@ JsonDocument read_model_zoo(const std::string& kind, const std::string& name) {
   const std::vector<std::string> names = model_zoo_entries(kind);
   if (std::find(names.begin(), names.end(), name) != names.end()) return read_json(model_zoo() / kind / (name + ".json"));
   const auto best = nearest(name, names);
-  fail("{} is not in the model zoo{} All of {}: {}", name, best ? fmt::format("; did you mean \"{}\"?", *best) : ".",
+  fail("\"{}\" is not in the model zoo{} All of {}: {}", name, best ? fmt::format("; did you mean \"{}\"?", *best) : ".",
        (model_zoo() / kind).string(), fmt::join(names, ", "));
 }
 

@@ -8,6 +8,7 @@
 #include "benchmarks/train.h"
 #include "engine/train/machine.h"
 #include "tools/commands.h"
+#include "tools/option_checks.h"
 
 namespace oxrse::tools {
 namespace {
@@ -21,18 +22,19 @@ struct BenchOptions {
     command.add_option("--device", device, "where to measure; this build measures the processor")
         ->check(CLI::IsMember({"cpu"}))
         ->capture_default_str();
-    command.add_option("--threads", threads, "threads; 0: as many as training would use")->check(CLI::Range(0, 4096));
-    command.add_option("--json", json, "also write everything to this file")->type_name("FILE");
-    command.add_option("--csv", csv, "also write the rows to this file")->type_name("FILE");
+    command.add_option("--threads", threads, "threads; 0: as many as training would use")->check(between(0, 4096));
+    command.add_option("--json", json, "also write everything to this file")->check(writable_file())->type_name("FILE");
+    command.add_option("--csv", csv, "also write the rows to this file")->check(writable_file())->type_name("FILE");
     command.add_option("--compare", compare, "print time ratios to an earlier --json file; what is slower beyond the noise is flagged")
+        ->check(not_empty("a file"))
         ->type_name("FILE");
   }
 
   [[nodiscard]] Cpu cpu() const { return {.threads = threads > 0 ? threads : train::cpu_threads()}; }
 
-  /// Measures the ceilings and prints what everything below is compared with.
+  /// Reads what to compare with, then measures the ceilings and prints what everything below is compared with.
   [[nodiscard]] bench::Report begin(const std::string& command) const {
-    if (!compare.empty()) read_json(compare);  // a wrong name is noticed before the work
+    if (!compare.empty()) bench::check_report(read_json(compare));  // noticed before the work
     bench::Report report{.command = command, .machine = bench::machine_name(cpu()), .ceilings = {}, .rows = {}};
     report.ceilings = bench::measure_ceilings(cpu());
     fmt::print("machine     {}\nceilings    {}\n\n", report.machine, report.ceilings.describe());
@@ -74,23 +76,25 @@ void add_cases(CLI::App& bench, const std::string& name, const std::string& mean
   options->add_to(*command);
   command->add_option("--dtype", options->types, "types: bf16, f16, f32, f64")->delimiter(',')->capture_default_str();
   command->add_option("--filter", options->filter, "only rows whose \"kernel variant dtype shape\" this expression is found in")
+      ->check(regular_expression())
       ->type_name("REGEX");
   command->add_flag("--hot", options->hot, "leave operands in the cache instead of rotating over more than fit");
   command->add_flag("--no-check", options->no_check, "do not compare with f64");
   command->add_option("--seconds", options->seconds, "the most to spend on a row when timings do not settle")
-      ->check(CLI::PositiveNumber)
+      ->check(between(0.001, 3600.0))
       ->capture_default_str();
   command->callback([=] {
     bench::KernelOptions kernels{.types = {}, .filter = options->filter, .cold = !options->hot, .check = !options->no_check};
     for (const std::string& type : options->types) kernels.types.push_back(type_named(type));
     kernels.patience.seconds = options->seconds;
+    const std::vector<bench::Case> all = cases();
+    require(bench::count_matches(all, kernels) > 0, "--filter {}: no kernel matches", options->filter);
     bench::Report report = options->begin(name);
     fmt::print("{}", bench::table_heading());
-    bench::run_cases(cases(), kernels, options->cpu(), report, [](const bench::Row& row) {
+    bench::run_cases(all, kernels, options->cpu(), report, [](const bench::Row& row) {
       fmt::print("{}", bench::table_line(row));
       std::fflush(stdout);
     });
-    require(!report.rows.empty(), "--filter {}: no kernel matches", options->filter);
     options->finish(report);
   });
 }
@@ -105,15 +109,18 @@ void add_train(CLI::App& bench) {
   options->add_to(*command);
   const auto* file = command->add_option("CONFIG", options->config, "measure a step of this config instead")->type_name("CONFIG.json");
   const auto shape = [&](const std::string& name, auto& value, const std::string& meaning) {
-    command->add_option(name, value, meaning)->capture_default_str()->excludes(command->get_option("CONFIG"));
+    return command->add_option(name, value, meaning)->capture_default_str()->excludes(command->get_option("CONFIG"));
+  };
+  const auto size = [&](const std::string& name, std::int64_t& value, const std::string& meaning) {
+    shape(name, value, meaning)->check(between<std::int64_t>(1, 1 << 20));
   };
   static_cast<void>(file);
   shape("--model", options->model, "an entry of model_zoo/models");
-  shape("--batch", options->batch, "samples of a micro-batch");
-  shape("--context", options->context, "tokens of a sample");
-  shape("--micro-batches", options->micro_batches, "micro-batches of a step");
+  size("--batch", options->batch, "samples of a micro-batch (train.micro_batch)");
+  size("--context", options->context, "tokens of a sample (train.context)");
+  size("--micro-batches", options->micro_batches, "micro-batches of a step (train.global_batch / train.micro_batch)");
   shape("--dtype", options->dtype, "compute type: bf16, fp16, f32 or f64");
-  command->add_option("--steps", options->steps, "steps to measure")->check(CLI::Range(1, 1000000))->capture_default_str();
+  command->add_option("--steps", options->steps, "steps to measure")->check(between<std::int64_t>(1, 1'000'000))->capture_default_str();
   command->callback([=] {
     JsonDocument document{.source = "bench train", .value = Json::object(), .lines = {}};
     if (options->config.empty()) {
@@ -126,8 +133,9 @@ void add_train(CLI::App& bench) {
     }
     train::Config config = train::load_config(document);
     config.train.eval_every = config.train.sample_every = 0;
+    const train::Plan plan = bench::plan_train(config);
     bench::Report report = options->begin("train");
-    const bench::TrainResult result = bench::run_train(config, options->steps, options->cpu(), report);
+    const bench::TrainResult result = bench::run_train(config, plan, options->steps, options->cpu(), report);
     report.summary = bench::to_json(result);
     fmt::print("{}", bench::describe(result, report));
     options->finish(report);

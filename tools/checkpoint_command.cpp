@@ -9,6 +9,7 @@
 #include "io/hf/export.h"
 #include "io/hf/import.h"
 #include "tools/commands.h"
+#include "tools/option_checks.h"
 
 namespace oxrse::tools {
 namespace {
@@ -92,7 +93,7 @@ void add_inspect(CLI::App& parent) {
   CLI::App* command = parent.add_subcommand("inspect", "List the tensors of a checkpoint");
   auto path = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  command->add_option("checkpoint", *path, "A step, checkpoints or run directory")->required();
+  command->add_option("checkpoint", *path, "A step, checkpoints or run directory")->check(not_empty("a checkpoint"))->required();
   command->add_flag("--json", *json, "Print JSON, with the config");
   command->callback([path, json] { inspect(*path, *json); });
 }
@@ -100,23 +101,25 @@ void add_inspect(CLI::App& parent) {
 void add_verify(CLI::App& parent) {
   CLI::App* command = parent.add_subcommand("verify", "Read every byte of one or all checkpoints and compare the checksums");
   auto path = std::make_shared<std::string>();
-  command->add_option("checkpoint", *path, "A step, checkpoints or run directory")->required();
+  command->add_option("checkpoint", *path, "A step, checkpoints or run directory")->check(not_empty("a checkpoint"))->required();
   command->callback([path] { verify(*path); });
 }
 
 void add_diff(CLI::App& parent) {
   CLI::App* command = parent.add_subcommand("diff", "Compare two checkpoints tensor by tensor");
   auto a = std::make_shared<std::string>(), b = std::make_shared<std::string>();
-  command->add_option("A", *a, "A step, checkpoints or run directory")->required();
-  command->add_option("B", *b, "Another")->required();
+  command->add_option("A", *a, "A step, checkpoints or run directory")->check(not_empty("a checkpoint"))->required();
+  command->add_option("B", *b, "Another")->check(not_empty("a checkpoint"))->required();
   command->callback([a, b] { diff(*a, *b); });
 }
 
 void add_import(CLI::App& parent) {
   CLI::App* command = parent.add_subcommand("import", "Make a checkpoint from a Hugging Face directory");
   auto directory = std::make_shared<std::string>(), out = std::make_shared<std::string>();
-  command->add_option("directory", *directory, "Has config.json and model.safetensors")->required();
-  command->add_option("--out", *out, "The directory to make")->required();
+  command->add_option("directory", *directory, "Has config.json and model.safetensors")
+      ->check(not_empty("a Hugging Face directory"))
+      ->required();
+  command->add_option("--out", *out, "The directory to make")->check(not_empty("a directory to make"))->required();
   command->callback([directory, out] {
     io::import_hf(*directory, *out, warn);
     fmt::print("{}: ready for run.init, oxrse generate and oxrse eval\n", *out);
@@ -138,8 +141,10 @@ void export_checkpoint(const ExportArguments& arguments) {
 void add_export(CLI::App& parent) {
   CLI::App* command = parent.add_subcommand("export", "Write a checkpoint as a Hugging Face directory");
   auto arguments = std::make_shared<ExportArguments>();
-  command->add_option("checkpoint", arguments->checkpoint, "A step, checkpoints or run directory")->required();
-  command->add_option("--out", arguments->out, "The directory to make")->required();
+  command->add_option("checkpoint", arguments->checkpoint, "A step, checkpoints or run directory")
+      ->check(not_empty("a checkpoint"))
+      ->required();
+  command->add_option("--out", arguments->out, "The directory to make")->check(not_empty("a directory to make"))->required();
   command->add_option("--dtype", arguments->dtype, "Type of the weights; default: as they are")
       ->check(CLI::IsMember({"f64", "f32", "bf16", "f16"}));
   command->add_option("--family", arguments->family, "llama, mistral, ...; default: the first that fits");

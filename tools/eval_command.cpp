@@ -8,6 +8,7 @@
 #include "engine/train/inference.h"
 #include "io/data/open.h"
 #include "tools/commands.h"
+#include "tools/option_checks.h"
 
 namespace oxrse::tools {
 namespace {
@@ -33,6 +34,15 @@ double target_bytes(const io::Dataset& data, const io::Tokenizer& tokenizer, std
   return bytes;
 }
 
+/// Names the weights that make a loss NaN (shown without its sign) or infinite.
+void require_finite(double loss, const train::LoadedModel& model, const std::string& data) {
+  if (std::isfinite(loss)) return;
+  const std::vector<std::string> names = model.not_finite();
+  const std::string reason = names.empty() ? "weights or activations are too large for precision.compute"
+                                           : fmt::format("NaN or infinity in the weights {}", fmt::join(names, ", "));
+  fail("{}: the loss on {} is {}: {}", model.checkpoint().directory().string(), data, std::abs(loss), reason);
+}
+
 void evaluate(const EvalOptions& options) {
   constexpr std::int64_t kRows = 8;
   train::LoadedModel model(options.checkpoint, {.length = 0, .rows = kRows});
@@ -41,6 +51,7 @@ void evaluate(const EvalOptions& options) {
   const std::int64_t all = data->samples_per_epoch();
   const std::int64_t samples = options.batches > 0 ? std::min(all, options.batches * kRows) : all;
   const train::Evaluation result = model.evaluate(*data, samples);
+  require_finite(result.loss, model, options.data);
   Json report = {{"loss", result.loss}, {"perplexity", std::exp(result.loss)}, {"tokens", result.valid_tokens}, {"samples", samples}};
   if (model.tokenizer() != nullptr) {
     const double bytes = target_bytes(*data, *model.tokenizer(), model.shape().length, samples);
@@ -61,11 +72,15 @@ void evaluate(const EvalOptions& options) {
 void add_eval_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "Loss, perplexity and bits per byte of a model on a text or token shards");
   const auto options = std::make_shared<EvalOptions>();
-  command->add_option("CHECKPOINT", options->checkpoint, "a run directory, its checkpoints directory or one step of it")->required();
+  command->add_option("CHECKPOINT", options->checkpoint, "a run directory, its checkpoints directory or one step of it")
+      ->check(not_empty("a checkpoint"))
+      ->required();
   command->add_option("--data", options->data, "a text file, a .jsonl file, token shards or a directory of them")
       ->type_name("SOURCE")
+      ->check(not_empty("text or token shards"))
       ->required();
   command->add_option("--batches", options->batches, "evaluate on the first batches of 8 samples only; 0: on everything")
+      ->check(between<std::int64_t>(0, 1'000'000'000))
       ->capture_default_str();
   command->add_flag("--json", options->json, "print one JSON object");
   command->callback([options] { evaluate(*options); });

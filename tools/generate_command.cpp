@@ -6,6 +6,7 @@
 
 #include "engine/train/inference.h"
 #include "tools/commands.h"
+#include "tools/option_checks.h"
 
 namespace oxrse::tools {
 namespace {
@@ -74,15 +75,23 @@ void generate(const GenerateOptions& options) {
 void add_generate_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a trained model");
   const auto options = std::make_shared<GenerateOptions>();
-  command->add_option("CHECKPOINT", options->checkpoint, "a run directory, its checkpoints directory or one step of it")->required();
+  command->add_option("CHECKPOINT", options->checkpoint, "a run directory, its checkpoints directory or one step of it")
+      ->check(not_empty("a checkpoint"))
+      ->required();
   command->add_option("--prompt", options->prompt, "the text to continue (token ids for a model without a tokenizer)")->required();
-  command->add_option("--tokens", options->tokens, "how many tokens to add")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--tokens", options->tokens, "how many tokens to add")
+      ->check(between<std::int64_t>(1, 1'000'000'000))
+      ->capture_default_str();
   command->add_option("--temperature", options->sampling.temperature, "below 1: more likely tokens; 0: always the most likely")
       ->capture_default_str();
-  command->add_option("--top-k", options->sampling.top_k, "draw from the k most likely tokens; 0: from all")->capture_default_str();
+  command->add_option("--top-k", options->sampling.top_k, "draw from the k most likely tokens; 0: from all")
+      ->check(between<std::int64_t>(0, INT32_MAX))
+      ->capture_default_str();
   command->add_option("--top-p", options->sampling.top_p, "draw from the most likely tokens that reach this probability")
       ->capture_default_str();
-  command->add_option("--seed", options->sampling.seed, "another seed draws other tokens")->capture_default_str();
+  command->add_option("--seed", options->sampling.seed, "another seed draws other tokens")
+      ->check(between<std::uint64_t>(0, UINT64_MAX))
+      ->capture_default_str();
   command->callback([options] { generate(*options); });
 }
 

@@ -8,6 +8,7 @@
 #include "io/checkpoint/checkpoint.h"
 #include "io/tokenizer/tokenizer.h"
 #include "tools/commands.h"
+#include "tools/option_checks.h"
 
 namespace oxrse::tools {
 namespace {
@@ -60,6 +61,7 @@ void add_train_command(CLI::App& app) {
       ->add_option("--resume", *resume,
                    "auto: go on where the run directory stands; never: only start anew; or a checkpoint of this run to go on from")
       ->type_name("auto|never|PATH")
+      ->check(not_empty("auto, never or a checkpoint"))
       ->capture_default_str();
   command->add_flag("--plan", *plan, "print memory, FLOPs and ops of a step instead of training");
   command->callback([=] {

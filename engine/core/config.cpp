@@ -13,7 +13,8 @@ constexpr double kTwoTo63 = 9223372036854775808.0;
 
 /// Whole numbers without exponent or fraction, others in their shortest form.
 std::string number_text(double value) {
-  return value == std::floor(value) && std::abs(value) < 1e18 ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
+  if (value == kTwoTo63) return fmt::format("{}", std::numeric_limits<std::int64_t>::max());  // as a double the next larger number
+  return value == std::floor(value) && value >= -kTwoTo63 && value < kTwoTo63 ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
 }
 
 /// "at least 0", "above 0 and at most 1", "".

@@ -14,7 +14,11 @@ nn::ModelConfig read_model(const JsonNode& node) {
     read_config(node, model);
     return model;
   }
-  read_config(io::read_model_zoo("models", node.value().get<std::string>()), model);
+  try {
+    read_config(io::read_model_zoo("models", node.value().get<std::string>()), model);
+  } catch (const Error& error) {
+    throw error.in(node.where());
+  }
   return model;
 }
 

@@ -5,6 +5,7 @@
 #include "engine/core/config.h"
 #include "engine/train/machine.h"
 #include "engine/train/saving.h"
+#include "io/finite.h"
 
 namespace oxrse::train {
 namespace {
@@ -65,6 +66,14 @@ LoadedModel::LoadedModel(const std::string& path, BatchShape shape)
   model_.emplace(config_, store_);
   build(context_, store_, *model_);
   load_weights(context_, store_, checkpoint_);
+}
+
+std::vector<std::string> LoadedModel::not_finite() const {
+  std::vector<std::string> names;
+  for (const nn::Parameter& p : store_.parameters()) {
+    if (io::count_not_finite(p.compute) > 0) names.push_back(p.name);
+  }
+  return names;
 }
 
 }  // namespace oxrse::train

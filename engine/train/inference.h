@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/nn/model.h"
 #include "engine/train/evaluation.h"
@@ -30,6 +31,8 @@ class LoadedModel {
   Evaluation evaluate(const io::Dataset& data, std::int64_t samples) {
     return train::evaluate(context_, store_, *model_, shape_, &data, samples);
   }
+  /// Names of the weights, as the passes read them, that hold NaN or infinity.
+  [[nodiscard]] std::vector<std::string> not_finite() const;
   /// The length and number of rows that evaluate() uses.
   [[nodiscard]] const BatchShape& shape() const { return shape_; }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "engine/ops/elementwise.h"
@@ -14,7 +15,23 @@ void Sampling::validate() const {
   require(top_p > 0 && top_p <= 1, "--top-p {}: expected a probability above 0, at most 1", top_p);
 }
 
+namespace {
+
+/// Probabilities exist when the largest logit is finite and none is NaN, which is shown without its sign.
+void require_probabilities(std::span<const double> logits) {
+  constexpr const char* kAdvice = "the weights hold NaN or infinity (oxrse eval names them) or are too large for precision.compute";
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    require(logits[i] < kInfinity, "no token can be drawn, the logit of token {} is {}: {}", i, std::abs(logits[i]), kAdvice);
+  }
+  const bool any = std::any_of(logits.begin(), logits.end(), [](double logit) { return logit > -kInfinity; });
+  require(any, "no token can be drawn, all logits are -inf: {}", kAdvice);
+}
+
+}  // namespace
+
 std::int32_t draw(std::span<const double> logits, const Sampling& sampling, std::uint64_t index) {
+  require_probabilities(logits);
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const auto likelier = [&](std::int32_t a, std::int32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; };

@@ -20,7 +20,8 @@ struct Sampling {
   void validate() const;
 };
 
-/// Draws a token. `index` counts the draws of a sequence: the same (seed, index, logits) give the same token.
+/// Draws a token. Logits of -inf are tokens of probability 0; an Error names a token whose logit is NaN or +inf. `index` counts the draws
+/// of a sequence: the same (seed, index, logits) give the same token.
 std::int32_t draw(std::span<const double> logits, const Sampling& sampling, std::uint64_t index);
 
 /// Decodes sequences with a key/value cache. When the model's context is full, the second half of it is read again as a new start.

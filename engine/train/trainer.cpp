@@ -93,7 +93,7 @@ class Run {
   double model_flops_ = 0;
   double checkpoint_ms_ = 0;
   std::optional<double> validation_loss_;
-  double last_loss_ = 0;
+  std::optional<double> last_loss_;
   Clock::time_point begin_ = Clock::now();
 };
 
@@ -244,11 +244,16 @@ void Run::print_sample() {
   io::StreamDecoder decoder(*tokenizer_);
   std::string text = config_.train.sample_prompt;
   Generator generator(context_, training_->parameters(), training_->model());
-  generator.generate(prompt, config_.train.sample_tokens,
-                     {.temperature = 0.8, .top_k = 50, .seed = static_cast<std::uint64_t>(progress_.step)}, [&](std::int32_t token) {
-                       if (token < tokenizer_->vocab_size()) text += decoder.push(token);
-                       return true;
-                     });
+  try {
+    generator.generate(prompt, config_.train.sample_tokens,
+                       {.temperature = 0.8, .top_k = 50, .seed = static_cast<std::uint64_t>(progress_.step)}, [&](std::int32_t token) {
+                         if (token < tokenizer_->vocab_size()) text += decoder.push(token);
+                         return true;
+                       });
+  } catch (const Error& error) {  // whether the run goes on is up to its steps
+    terminal_->note(fmt::format("warning: no sample at step {}: {}", progress_.step, error.what()));
+    return;
+  }
   terminal_->note(fmt::format("sample at step {}: {}{}", progress_.step, text, decoder.finish()));
 }
 
@@ -278,9 +283,10 @@ void Run::print_summary(const char* stopped_by) const {
         fmt::format("nothing to do: {} is at step {} of {}; raise train.steps to go on", run, progress_.step, config_.train.steps));
     return;
   } else {
-    std::string losses = fmt::format("loss {:.4f}", last_loss_);
+    std::string losses;
+    if (last_loss_) losses += fmt::format(", loss {:.4f}", *last_loss_);
     if (validation_loss_) losses += fmt::format(", evaluation {:.4f}", *validation_loss_);
-    terminal_->note(fmt::format("done: {} steps in {}, {}", progress_.step - first_step_, format_duration(seconds), losses));
+    terminal_->note(fmt::format("done: {} steps in {}{}", progress_.step - first_step_, format_duration(seconds), losses));
   }
   if (progress_.skipped > 0) terminal_->note(fmt::format("{} steps were skipped for gradients that were not finite", progress_.skipped));
   terminal_->note(fmt::format(

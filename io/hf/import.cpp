@@ -1,9 +1,11 @@
 #include "io/hf/import.h"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
 #include "io/checkpoint/checkpoint.h"
+#include "io/finite.h"
 #include "io/hf/name_map.h"
 #include "io/hf/transpose.h"
 #include "io/safetensors/safetensors_model.h"
@@ -47,16 +49,39 @@ void check_nothing_left(const SafetensorsModel& weights, const NameMap& map, con
   }
 }
 
+/// A stored output layer of a tied model must be the embedding: this engine would use the embedding in its place.
+void check_tied(const SafetensorsModel& weights, const NameMap& map, const JsonDocument& config, const Json& model,
+                const std::vector<HfTensor>& tensors) {
+  const std::string output = "lm_head.weight";
+  if (model.at("tied_embeddings") != true || !weights.has(output)) return;
+  const auto is_embedding = [](const HfTensor& tensor) { return tensor.name == "embedding.weight"; };
+  const HfTensor& ours = *std::find_if(tensors.begin(), tensors.end(), is_embedding);
+  const std::string embedding = stored_name(weights, map, ours.parts.front().name);
+  const SafeTensor &a = weights.at(embedding), &b = weights.at(output);
+  const auto x = weights.bytes(embedding), y = weights.bytes(output);
+  require(a.dtype == b.dtype && a.shape == b.shape && std::equal(x.begin(), x.end(), y.begin(), y.end()),
+          "tensor {} differs from {}, but in a model with tie_word_embeddings they are one: set \"tie_word_embeddings\" to false in {} to "
+          "import both",
+          output, embedding, config.source);
+}
+
+void warn_not_finite(const ConstTensor& part, const std::string& name, const Warn& warn) {
+  const std::int64_t count = count_not_finite(part);
+  if (count > 0) warn(fmt::format("tensor {}: {} of {} weights are NaN or infinite", name, count, part.count()));
+}
+
 /// Puts the parts one under the other.
-void assemble(const SafetensorsModel& weights, const NameMap& map, const HfTensor& tensor, const Tensor& out) {
+void assemble(const SafetensorsModel& weights, const NameMap& map, const HfTensor& tensor, const Tensor& out, const Warn& warn) {
   std::byte* at = out.address();
   for (const HfPart& part : tensor.parts) {
-    const std::span<const std::byte> bytes = weights.bytes(stored_name(weights, map, part.name));
+    const std::string name = stored_name(weights, map, part.name);
+    const std::span<const std::byte> bytes = weights.bytes(name);
     if (tensor.transposed) {
       transpose(at, bytes.data(), part.shape[1], part.shape[0], size_of(out.dtype()));
     } else if (!bytes.empty()) {
       std::memcpy(at, bytes.data(), bytes.size());
     }
+    warn_not_finite(ConstTensor(at, out.dtype(), part.shape), name, warn);
     at += bytes.size();
   }
 }
@@ -91,10 +116,11 @@ void import_hf(const std::filesystem::path& directory, const std::filesystem::pa
   std::vector<CheckpointEntry> entries;
   for (const HfTensor& tensor : tensors) {
     const DType dtype = check_parts(weights, map, tensor);
-    const auto fill = [&weights, &map, &tensor](const Tensor& to) { assemble(weights, map, tensor, to); };
+    const auto fill = [&weights, &map, &tensor, &warn](const Tensor& to) { assemble(weights, map, tensor, to, warn); };
     entries.push_back({tensor.name, "model", ConstTensor(nullptr, dtype, tensor.shape), fill});
   }
   check_nothing_left(weights, map, model, tensors);
+  check_tied(weights, map, config, model, tensors);
   state.tokenizer_json = tokenizer_in(directory, warn);
   save_checkpoint(out, state, entries, 0, warn);
 }

@@ -47,7 +47,7 @@ Json checked(const JsonNode& node, const std::string& key) {
     return value.get<double>();
   }
   const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() > 0 && value.get<std::uint64_t>() <= INT32_MAX;
-  node.require(fits, "expected a positive integer, found {}", shown(value));
+  node.require(fits, "expected an integer from 1 to {}, found {}", INT32_MAX, shown(value));
   return value;
 }
 

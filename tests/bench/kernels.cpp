@@ -64,6 +64,8 @@ TEST_CASE("the filter picks kernels, variants, types and shapes") {
   run_cases({add_case(0)}, quick({DType::F32, DType::BF16}, "add.*bf16.*1000"), {}, report, [](const Row& /*row*/) {});
   REQUIRE(report.rows.size() == 1);
   CHECK(report.rows[0].dtype == DType::BF16);
+  CHECK(count_matches({add_case(0)}, quick({DType::F32, DType::BF16}, "add.*bf16.*1000")) == 1);
+  CHECK(count_matches({add_case(0)}, quick({DType::F32, DType::BF16}, "^sub")) == 0);
 }
 
 TEST_CASE("every case of the tables can be built in every type") {

@@ -76,6 +76,24 @@ TEST_CASE("a comparison flags what is beyond the noise") {
   CHECK_THAT(result.text, Contains("gone  gone") && Contains("new  added"));
 }
 
+TEST_CASE("what is no result of a benchmark is refused with the key") {
+  const auto check = [](const Json& value) { check_report({.source = "old.json", .value = value, .lines = {}}); };
+  const Json good = to_json(report_of({row_of("rope", 1e-3, 1e-5)}));
+  CHECK_NOTHROW(check(good));
+  CHECK_THROWS_WITH(check(Json::array()), Contains("old.json") && Contains("that oxrse bench wrote with --json"));
+  CHECK_THROWS_WITH(check({{"machine", "a"}}), Contains("\"rows\" is missing"));
+  for (const char* key : {"kernel", "shape", "t_us", "p80_us"}) {
+    Json bad = good;
+    bad["rows"][0][key] = nullptr;
+    CHECK_THROWS_WITH(check(bad), Contains(std::string("old.json: rows[0].") + key + ": expected"));
+    bad["rows"][0].erase(key);
+    CHECK_THROWS_WITH(check(bad), Contains(std::string("\"") + key + "\""));
+  }
+  Json zero = good;
+  zero["rows"][0]["t_us"] = 0;
+  CHECK_THROWS_WITH(check(zero), Contains("a time above 0"));
+}
+
 TEST_CASE("a comparison between machines says so") {
   Report other = report_of({});
   other.machine = "another";

@@ -15,7 +15,8 @@ TEST_CASE("a step is measured op by op") {
   Report report;
   report.ceilings.copy_cold = report.ceilings.copy_hot = 1e10;
   report.ceilings.set_gemm(DType::BF16, 1e11);
-  const TrainResult result = run_train(train::load_config(document), 3, {.threads = 2}, report);
+  const train::Config config = train::load_config(document);
+  const TrainResult result = run_train(config, plan_train(config), 3, {.threads = 2}, report);
   CHECK(result.step.count == 3);
   CHECK(result.tokens == 64);
   CHECK(result.tokens_per_s() == Approx(64 / result.step.median));
@@ -33,6 +34,11 @@ TEST_CASE("a step is measured op by op") {
   CHECK(flops == Approx(result.gemm_flops));
   const Json json = to_json(result);
   for (const char* key : {"tokens_per_s", "step_ms", "efficiency", "products_ms", "planned_bytes"}) CHECK(json.at(key).get<double>() > 0);
+}
+
+TEST_CASE("a step that does not fit the memory is refused by its plan") {
+  const train::Config config = train::load_config(parse_json(R"({"model": "llama/405b", "train": {"context": 8}})", "test"));
+  CHECK_THROWS_WITH(plan_train(config), Catch::Matchers::Contains("the plan needs"));
 }
 
 TEST_CASE("products of a step: forward ones count once, backward ones twice") {

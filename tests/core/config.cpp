@@ -25,6 +25,7 @@ struct Config {
   std::int64_t steps = 300;
   std::uint8_t byte = 7;
   std::uint64_t seed = 1337;
+  std::int64_t offset = 0;
   bool overlap = true;
   std::optional<std::string> init;
   std::optional<Optimizer> second;
@@ -38,6 +39,7 @@ struct Config {
     visit(self.steps, Field{.key = "steps", .meaning = "optimizer steps to take", .unit = "steps", .min = 0, .max = 1e6});
     visit(self.byte, Field{.key = "byte", .meaning = "a small number"});
     visit(self.seed, Field{.key = "seed", .meaning = "of the random numbers"});
+    visit(self.offset, Field{.key = "offset", .meaning = "any integer"});
     visit(self.overlap, Field{.key = "overlap", .meaning = "send while computing"});
     visit(self.init, Field{.key = "init", .meaning = "checkpoint to start from"});
     visit(self.second, Field{.key = "second", .meaning = "another optimizer"});
@@ -92,6 +94,8 @@ TEST_CASE("integers: integral floats are accepted, everything else is refused") 
   CHECK(read(R"({"byte": 255})").byte == 255);
   CHECK(read(R"({"seed": 9223372036854775807})").seed == 9223372036854775807U);
   CHECK(error_of(R"({"steps": 300.5})") == "c.json:1: steps: expected an integer, found 300.5");
+  CHECK(error_of(R"({"seed": -1})") == "c.json:1: seed: -1 is out of range: must be at least 0 and at most 9223372036854775807");
+  CHECK_THAT(error_of(R"({"offset": 1e19})"), Contains("at least -9223372036854775808 and at most 9223372036854775807"));
   CHECK(error_of("{\n\"steps\": -1}") == "c.json:2: steps: -1 is out of range: must be at least 0 and at most 1000000 steps");
   CHECK_THAT(error_of(R"({"steps": 1000001})"), Contains("1000001 is out of range"));
   CHECK(error_of(R"({"byte": 300})") == "c.json:1: byte: 300 is out of range: must be at least 0 and at most 255");
@@ -156,9 +160,10 @@ TEST_CASE("what --set changed is named so") {
 TEST_CASE("the echo has every key and reads back as the same config") {
   const Config config = read(R"({"steps": 9, "second": {"lr": 0.5}, "init": "x", "optimizer": {"lr": 0.1}})");
   const Json echo = write_config(config);
-  CHECK(echo.dump() ==
-        R"({"steps":9,"byte":7,"seed":1337,"overlap":true,"init":"x","second":{"lr":0.5,"kind":"adamw","momentum":0.9},"files":[],)"
-        R"("sizes":[1,2],"model":"tiny","optimizer":{"lr":0.1,"kind":"adamw","momentum":0.9}})");
+  CHECK(
+      echo.dump() ==
+      R"({"steps":9,"byte":7,"seed":1337,"offset":0,"overlap":true,"init":"x","second":{"lr":0.5,"kind":"adamw","momentum":0.9},"files":[],)"
+      R"("sizes":[1,2],"model":"tiny","optimizer":{"lr":0.1,"kind":"adamw","momentum":0.9}})");
   CHECK(config_differences(config, read(echo.dump())).empty());
   CHECK(write_config(Config())["second"].is_null());
 }

@@ -259,8 +259,10 @@ TEST_CASE("what cannot be imported is refused with its name") {
   CHECK_THAT(with("hidden_act", "gelu"), Contains("hidden_act") && Contains("\"silu\" is"));
   CHECK_THAT(with("attention_bias", true), Contains("attention_bias"));
   CHECK_THAT(with("model_type", "bert"), Contains("bert") && Contains("gpt2, llama, mistral, qwen2, qwen3"));
-  CHECK_THAT(with("hidden_size", "six"), Contains("hidden_size") && Contains("positive integer"));
-  CHECK_THAT(with("hidden_size", -6), Contains("positive integer"));
+  CHECK_THAT(with("hidden_size", "six"), Contains("hidden_size") && Contains("an integer from 1 to 2147483647"));
+  CHECK_THAT(with("max_position_embeddings", 1'000'000'000'000'000'000),
+             Contains("max_position_embeddings") && Contains("an integer from 1 to 2147483647, found 1000000000000000000"));
+  CHECK_THAT(with("hidden_size", -6), Contains("an integer from 1 to 2147483647"));
   CHECK_THAT(with("num_hidden_layers", 2'000'000'000), Contains("2000000000 layers"));
   CHECK_THAT(with("num_hidden_layers", 3), Contains("no tensor model.layers.2"));
   CHECK_THAT(with("num_hidden_layers", 1), Contains("model.layers.1") && Contains("no place"));
@@ -278,6 +280,48 @@ TEST_CASE("what cannot be imported is refused with its name") {
   REQUIRE(hf.warnings.texts.size() == 1);
   CHECK_THAT(hf.warnings.texts.front(), Contains("logit_cap"));
   CHECK_THROWS_WITH(import_hf(hf.path, hf.out, hf.warnings.sink()), Contains("holds a checkpoint already"));
+}
+
+TEST_CASE("a tied model with an output layer of its own is refused, a copy of the embedding is fine") {
+  Json config = llama_config();
+  config["tie_word_embeddings"] = true;
+  CHECK_THAT(HfDirectory(config, llama_shapes(2)).why_refused(),
+             Contains("lm_head.weight differs from model.embed_tokens.weight") && Contains("\"tie_word_embeddings\" to false in"));
+  Json gpt2 = gpt2_config();  // tied when the config says nothing
+  Shapes with_output = gpt2_shapes("transformer.");
+  with_output.push_back({"lm_head.weight", {kV, kC}});
+  CHECK_THAT(HfDirectory(gpt2, with_output).why_refused(), Contains("lm_head.weight differs from transformer.wte.weight"));
+
+  HfDirectory copied(config, {});
+  Shapes shapes = llama_shapes(2);
+  shapes.pop_back();
+  write_weights(copied.path / "model.safetensors", shapes);
+  CHECK(copied.why_refused() == "accepted");
+  std::filesystem::remove_all(copied.out);
+  std::vector<SafetensorsEntry> entries{{"lm_head.weight", DType::F32, {kV, kC}}};
+  for (const auto& [name, shape] : shapes) entries.push_back({name, DType::F32, shape});
+  const SafetensorsModel weights(copied.path);
+  SafetensorsWriter writer(copied.dir / "tied.safetensors", entries);
+  for (const SafetensorsEntry& entry : entries) {
+    const auto bytes = weights.bytes(entry.name == "lm_head.weight" ? "model.embed_tokens.weight" : entry.name);
+    writer.write(ConstTensor(bytes.data(), DType::F32, entry.shape));
+  }
+  writer.commit();
+  std::filesystem::rename(copied.dir / "tied.safetensors", copied.path / "model.safetensors");
+  CHECK(copied.why_refused() == "accepted");
+}
+
+TEST_CASE("weights that are not finite are imported with a warning for each tensor") {
+  for (const DType dtype : {DType::F32, DType::F64, DType::BF16}) {
+    HfDirectory hf(llama_config(), llama_shapes(2), dtype);
+    std::string file = read_file(hf.path / "model.safetensors");
+    const auto last = static_cast<std::size_t>(size_of(dtype));
+    std::memset(file.data() + file.size() - 2 * last, 0xff, 2 * last);  // NaN in every type
+    put(hf.path / "model.safetensors", file);
+    CHECK(hf.why_refused() == "accepted");
+    REQUIRE(hf.warnings.texts.size() == 1);
+    CHECK(hf.warnings.texts.front() == "tensor lm_head.weight: 2 of 66 weights are NaN or infinite");
+  }
 }
 
 TEST_CASE("what cannot be exported is refused with the reason") {

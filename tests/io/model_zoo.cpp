@@ -41,9 +41,9 @@ TEST_CASE("an entry is found by its name and knows its lines") {
 
 TEST_CASE("a mistyped name gets the nearest entries") {
   CHECK_THROWS_WITH(io::read_model_zoo("models", "gpt2/142m"),
-                    Contains("gpt2/142m is not in the model zoo; did you mean \"gpt2/124m\"?") && Contains("llama/8b"));
+                    Contains("\"gpt2/142m\" is not in the model zoo; did you mean \"gpt2/124m\"?") && Contains("llama/8b"));
   CHECK_THROWS_WITH(io::read_model_zoo("models", "../recipes/tiny"), Contains("is not in the model zoo"));
-  CHECK_THROWS_WITH(io::read_model_zoo("models", ""), Contains("is not in the model zoo"));
+  CHECK_THROWS_WITH(io::read_model_zoo("models", ""), Contains("\"\" is not in the model zoo"));
 }
 
 TEST_CASE("OXRSE_MODEL_ZOO names another zoo") {

@@ -1,4 +1,10 @@
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "io/files.h"
 #include "tests/catch.h"
+#include "tests/io/temporary.h"
 #include "tests/tools/command.h"
 
 using namespace oxrse::test;
@@ -94,4 +100,77 @@ TEST_CASE("bench says what it can measure and refuses what it cannot before meas
   CHECK(run_command("bench gemm --device gpu").exit_code == 2);
   CHECK_THAT(run_command("bench gemm --dtype f31").err, Contains("expected bf16, f16, f32 or f64"));
   CHECK_THAT(run_command("bench gemm --compare missing.json").err, Contains("missing.json: cannot be read"));
+}
+
+TEST_CASE("bench refuses every wrong argument before it measures anything") {
+  const oxrse::io::TemporaryDirectory directory;
+  oxrse::io::put(directory / "other.json", "{\"rows\": 3}");
+  const std::string place = directory.path().string();
+  struct Case {
+    std::string arguments;
+    int exit_code;
+    std::string message;
+  };
+  const Case cases[] = {{"gemm --filter '['", 2, "--filter: \"[\" is no regular expression"},
+                        {"gemm --filter nosuchkernel", 1, "--filter nosuchkernel: no kernel matches"},
+                        {"gemm --json " + place, 2, "--json: " + place + " is a directory"},
+                        {"kernels --csv " + place + "/missing/x.csv", 2, "--csv: " + place + "/missing/x.csv cannot be written"},
+                        {"kernels --compare " + place + "/other.json", 1, "that oxrse bench wrote with --json"},
+                        {"train --compare " + place, 1, place},
+                        {"gemm --seconds 0", 2, "--seconds: expected a number from 0.001 to 3600, found \"0\""},
+                        {"gemm --seconds nan", 2, "--seconds: expected a number from 0.001 to 3600"},
+                        {"gemm --seconds 1e999", 2, "--seconds: expected a number from 0.001 to 3600"},
+                        {"train --model llama/405b --context 8", 1, "the plan needs"},
+                        {"train --batch 0", 2, "--batch: expected an integer from 1 to 1048576"},
+                        {"train --context 4096", 1, "train.context 4096 is above model.context 1024"},
+                        {"train --model nosuchmodel", 1, "model: \"nosuchmodel\" is not in the model zoo"},
+                        {"train --steps 99999999999999999999", 2, "--steps: expected an integer from 1 to 1000000"},
+                        {"train --threads -1", 2, "--threads: expected an integer from 0 to 4096"}};
+  for (const Case& c : cases) {
+    const CommandResult result = run_command("bench " + c.arguments);
+    INFO(c.arguments << ": " << result.err);
+    CHECK(result.exit_code == c.exit_code);
+    CHECK(result.out.empty());  // the first measurements are printed with the machine
+    CHECK_THAT(result.err, StartsWith("error: ") && Contains(c.message));
+  }
+  CHECK(!std::filesystem::exists(directory / "missing"));
+}
+
+TEST_CASE("numbers out of range are refused with the option and the range, never saturated") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"generate x --prompt a --tokens 0", "--tokens: expected an integer from 1 to 1000000000, found \"0\""},
+      {"generate x --prompt a --tokens 99999999999999999999", "--tokens: expected an integer from 1 to 1000000000"},
+      {"generate x --prompt a --tokens 1.5", "--tokens: expected an integer"},
+      {"generate x --prompt a --seed -1", "--seed: expected an integer from 0 to 18446744073709551615, found \"-1\""},
+      {"generate x --prompt a --seed 18446744073709551616", "--seed: expected an integer from 0 to 18446744073709551615"},
+      {"generate x --prompt a --top-k 99999999999999999999", "--top-k: expected an integer from 0 to 2147483647"},
+      {"eval x --data y --batches -1", "--batches: expected an integer from 0 to 1000000000, found \"-1\""}};
+  for (const auto& [arguments, message] : cases) {
+    const CommandResult result = run_command(arguments);
+    INFO(arguments << ": " << result.err);
+    CHECK(result.exit_code == 2);
+    CHECK_THAT(result.err, StartsWith("error: ") && Contains(message));
+  }
+  CHECK(run_command("generate x --prompt a --seed 18446744073709551615 --tokens 010").exit_code == 1);  // only x is wrong
+  for (const std::string command : {"generate", "eval", "bench gemm", "bench train"}) {
+    const CommandResult help = run_command(command + " --help");
+    INFO(help.out);
+    CHECK(help.exit_code == 0);
+    CHECK(help.out.find("00000000000000000000") == std::string::npos);
+  }
+}
+
+TEST_CASE("an empty path is refused with the option") {
+  const std::pair<const char*, const char*> cases[] = {{"train x.json --resume", "--resume: expected auto, never or a checkpoint"},
+                                                       {"checkpoint export x --out", "--out: expected a directory to make"},
+                                                       {"checkpoint import x --out", "--out: expected a directory to make"},
+                                                       {"checkpoint inspect", "checkpoint: expected a checkpoint"},
+                                                       {"eval x --data", "--data: expected text or token shards"},
+                                                       {"bench gemm --json", "--json: expected a file"}};
+  for (const auto& [arguments, message] : cases) {
+    const CommandResult result = run_command(arguments + std::string(" ''"));
+    INFO(arguments << ": " << result.err);
+    CHECK(result.exit_code == 2);
+    CHECK_THAT(result.err, StartsWith(std::string("error: ") + message + ", found \"\"\n"));
+  }
 }

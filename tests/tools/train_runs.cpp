@@ -210,9 +210,32 @@ TEST_CASE("changed data are refused on resume", "[train]") {
 
 TEST_CASE("zero steps save the initial model", "[train]") {
   const Run run;
-  check_done(run.train("--set train.steps=0"));
+  const CommandResult zero = run.train("--set train.steps=0");
+  check_done(zero);
+  CHECK_THAT(zero.out, Contains("done: 0 steps in") && !Contains("loss"));
   CHECK(fs::exists(run.path("run/checkpoints/step_0000000000/manifest.json")));
   check_done(run_command("generate " + run.path("run") + " --prompt abc --tokens 3"));
+}
+
+TEST_CASE("weights that are not finite: named by import and eval, and nothing is generated", "[train]") {
+  const Run run;
+  check_done(run.train("--set train.steps=0"));
+  check_done(run_command("checkpoint export " + run.path("run") + " --out " + run.path("hf")));
+  std::string weights = io::read_file(run.path("hf/model.safetensors"));
+  weights.replace(weights.size() - 4, 4, "\xff\xff\xff\xff", 4);  // NaN
+  io::put(run.path("hf/model.safetensors"), weights);
+  const CommandResult imported = run_command("checkpoint import " + run.path("hf") + " --out " + run.path("nan"));
+  check_done(imported);
+  CHECK_THAT(imported.err, Contains("warning: tensor transformer.ln_f.bias: 1 of 24 weights are NaN or infinite"));
+  for (const std::string json : {"", " --json"}) {
+    const CommandResult eval = run_command("eval " + run.path("nan") + " --data " + run.path("text.txt") + json);
+    CHECK(eval.exit_code == 1);
+    CHECK(eval.out.empty());
+    CHECK_THAT(eval.err, Contains(run.path("nan")) && Contains("is nan") && Contains("in the weights norm.bias\n"));
+  }
+  const CommandResult generated = run_command("generate " + run.path("nan") + " --prompt abc --tokens 3");
+  CHECK(generated.exit_code == 1);
+  CHECK_THAT(generated.err, Contains("no token can be drawn") && Contains("is nan"));
 }
 
 TEST_CASE("weights can be taken from another run", "[train]") {

@@ -4,12 +4,14 @@
 
 using namespace oxrse;
 using namespace oxrse::train;
+using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 
 namespace {
 
 Json small_config() {
-  const JsonDocument document = parse_json(R"({"model": {"layers": 1, "width": 8, "heads": 2, "vocab": 16}, "data": {"train": "x"}})", "test");
+  const JsonDocument document =
+      parse_json(R"({"model": {"layers": 1, "width": 8, "heads": 2, "vocab": 16}, "data": {"train": "x"}})", "test");
   return write_config(load_config(document));
 }
 
@@ -38,4 +40,10 @@ TEST_CASE("steps, logging and checkpoints may change on resume, what trains may 
   now["optimizer"]["lr"] = 0.5;
   now["run"]["seed"] = 3;
   CHECK(incompatibilities(before, now).size() == 2);
+}
+
+TEST_CASE("a model that the zoo does not have is refused with the key", "[config]") {
+  const auto load = [](const std::string& model) { load_config(parse_json("{\n\"model\": \"" + model + "\"}", "c.json")); };
+  CHECK_THROWS_WITH(load(""), StartsWith("c.json:2: model: \"\" is not in the model zoo") && Contains("gpt2/124m"));
+  CHECK_THROWS_WITH(load("gpt2/142m"), StartsWith("c.json:2: model: ") && Contains("did you mean \"gpt2/124m\"?"));
 }

@@ -52,6 +52,18 @@ TEST_CASE("extreme logits draw the right token", "[sampling]") {
   CHECK(draw(std::vector<double>{2, 2, 2}, {.temperature = 0}, 0) == 0);
 }
 
+TEST_CASE("logits without probabilities are an error that names the token", "[sampling]") {
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  for (const double temperature : {0.0, 1.0}) {
+    const Sampling sampling{.temperature = temperature};
+    for (const double bad : {nan, -nan, infinity}) {
+      CHECK_THROWS_WITH(draw(std::vector<double>{1, bad, 2}, sampling, 0), Catch::Matchers::Contains("the logit of token 1 is"));
+    }
+    CHECK_THROWS_WITH(draw(std::vector<double>{-infinity, -infinity}, sampling, 0), Catch::Matchers::Contains("all logits are -inf"));
+    CHECK(draw(std::vector<double>{-infinity, 3, -infinity}, sampling, 0) == 1);
+  }
+}
+
 TEST_CASE("options out of range are named", "[sampling]") {
   CHECK_THROWS_WITH((Sampling{.temperature = -1}).validate(), Catch::Matchers::Contains("--temperature"));
   CHECK_THROWS_WITH((Sampling{.temperature = std::nan("")}).validate(), Catch::Matchers::Contains("--temperature"));
