@@ -28,6 +28,16 @@ std::uint64_t xxh3_of_file(const std::filesystem::path& path) {
   return XXH3_64bits_digest(state.get());
 }
 
+Hasher128::Hasher128() : state_(XXH3_createState()) { XXH3_128bits_reset(static_cast<XXH3_state_t*>(state_)); }
+Hasher128::~Hasher128() { XXH3_freeState(static_cast<XXH3_state_t*>(state_)); }
+
+void Hasher128::add(std::string_view bytes) { XXH3_128bits_update(static_cast<XXH3_state_t*>(state_), bytes.data(), bytes.size()); }
+
+Hash128 Hasher128::result() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(static_cast<const XXH3_state_t*>(state_));
+  return {.low = hash.low64, .high = hash.high64};
+}
+
 std::string hex(std::uint64_t checksum) { return fmt::format("{:016x}", checksum); }
 
 }  // namespace oxrse::io

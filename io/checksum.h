@@ -14,6 +14,26 @@ std::uint64_t xxh3(std::span<const std::byte> bytes);
 std::uint64_t xxh3(std::string_view bytes);
 /// Of a whole file, as `xxhsum -H3` prints it; reads in pieces. An Error names a file that cannot be read.
 std::uint64_t xxh3_of_file(const std::filesystem::path& path);
+/// XXH3 with 128 bits, for telling very many things apart.
+struct Hash128 {
+  std::uint64_t low = 0, high = 0;
+  bool operator==(const Hash128&) const = default;
+};
+
+/// The Hash128 of bytes that come piece by piece.
+class Hasher128 {
+ public:
+  Hasher128();
+  Hasher128(const Hasher128&) = delete;
+  Hasher128& operator=(const Hasher128&) = delete;
+  ~Hasher128();
+  void add(std::string_view bytes);
+  [[nodiscard]] Hash128 result() const;
+
+ private:
+  void* state_;
+};
+
 /// Sixteen hexadecimal digits.
 std::string hex(std::uint64_t checksum);
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -128,14 +129,17 @@ void add_import(CLI::App& parent) {
 
 struct ExportArguments {
   std::string checkpoint, out, dtype, family;
+  std::int64_t shard_bytes = io::HfExport().shard_bytes;
 };
 
 void export_checkpoint(const ExportArguments& arguments) {
   io::HfExport options;
   options.family = arguments.family;
+  options.shard_bytes = arguments.shard_bytes;
   if (!arguments.dtype.empty()) options.dtype = io::dtype_named(arguments.dtype);
   io::export_hf(io::Checkpoint::open(arguments.checkpoint, warn), arguments.out, options);
-  fmt::print("{}: config.json and model.safetensors\n", arguments.out);
+  const bool in_one = std::filesystem::exists(std::filesystem::path(arguments.out) / "model.safetensors");
+  fmt::print("{}: config.json and model.safetensors{}\n", arguments.out, in_one ? "" : " in several files with an index");
 }
 
 void add_export(CLI::App& parent) {
@@ -148,6 +152,11 @@ void add_export(CLI::App& parent) {
   command->add_option("--dtype", arguments->dtype, "Type of the weights; default: as they are")
       ->check(CLI::IsMember({"f64", "f32", "bf16", "f16"}));
   command->add_option("--family", arguments->family, "llama, mistral, ...; default: the first that fits");
+  command
+      ->add_option("--max-shard", arguments->shard_bytes,
+                   "Bytes of a weight file at the most (5GB, 500MB, 2GiB); more weights make several")
+      ->transform(CLI::AsSizeValue(true))
+      ->default_str("5GB");
   command->callback([arguments] { export_checkpoint(*arguments); });
 }
 

@@ -21,6 +21,7 @@
 #include "engine/train/training.h"
 #include "io/checkpoint/checkpoint.h"
 #include "io/data/open.h"
+#include "io/data/prefetch.h"
 
 namespace oxrse::train {
 namespace {
@@ -85,6 +86,7 @@ class Run {
   std::optional<Arena> arena_;
   Context context_;
   std::unique_ptr<Training> training_;
+  std::unique_ptr<io::PrefetchedDataset> batches_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<Terminal> terminal_;
   Progress progress_;
@@ -136,6 +138,7 @@ Run::Run(Config config, const std::string& resume) : config_(std::move(config)) 
     training_->initialize();
   }
   first_step_ = progress_.step;
+  batches_ = std::make_unique<io::PrefetchedDataset>(*data_.train, config_.train.context, 2 * config_.train.micro_batch);
   directory_->write_config(effective);
   if (tokenizer_) directory_->write_tokenizer(tokenizer_->to_json());
   recorder_ = std::make_unique<Recorder>(*directory_, config_, progress_.step);
@@ -149,6 +152,7 @@ void Run::print_header(const Plan& plan) const {
              format_count(static_cast<double>(plan.parameters)), model_.layers, model_.width, model_.heads, model_.kv_heads, model_.vocab,
              model_.context);
   fmt::print("data     {}\n", data_.train->describe());
+  for (const std::string& note : data_.notes) fmt::print("         {}\n", note);
   if (data_.validation) fmt::print("         evaluation: {}\n", data_.validation->describe());
   fmt::print("step     {} tokens: {} micro-batches of {} samples of {} tokens; {} FLOP\n", static_cast<std::int64_t>(plan.tokens),
              config_.micro_batches(), config_.train.micro_batch, config_.train.context, format_count(plan.model_flops));
@@ -191,7 +195,7 @@ void Run::save_after(const Error& error) {
 
 void Run::take_step() {
   const auto begin = Clock::now();
-  const StepReport report = training_->step(data_.train.get(), progress_.step);
+  const StepReport report = training_->step(batches_.get(), progress_.step);
   const double step_ms = milliseconds(begin, Clock::now());
   ++progress_.step;
   last_loss_ = report.loss;

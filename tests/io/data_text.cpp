@@ -19,7 +19,7 @@ namespace {
 
 /// Every token of a source, tokenised through a cache in `directory`.
 std::vector<std::int32_t> tokens_of(const std::filesystem::path& source, const Tokenizer& tokenizer, const std::filesystem::path& cache) {
-  const TokenStream stream = open_source(find_source(source.string()), &tokenizer, cache, {});
+  const TokenStream stream = open_source(find_source(source.string()), &tokenizer, cache, {}, {}).tokens;
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(stream.size()));
   stream.read(0, tokens);
   return tokens;
@@ -220,7 +220,7 @@ TEST_CASE("shards are written and read again, over several of them", "[data]") {
   writer.finish();
   const Source source = find_source((directory / "out").string());
   CHECK(source.files.size() == 5);
-  const TokenStream stream = open_tokens(source);
+  const TokenStream stream = open_tokens(source).tokens;
   std::vector<std::int32_t> tokens(20);
   stream.read(0, tokens);
   CHECK(bytes->decode(tokens) == "abcdefghijklmnopqrst");
