@@ -61,6 +61,7 @@ struct TokenizerOptions {
 };
 
 void train_tokenizer(const TokenizerOptions& options) {
+  require(!std::filesystem::exists(options.out), "{} exists already; give another --out or remove it", options.out);
   const auto tokenizer = io::train_tokenizer(text_files(options.sources), options.vocab, options.text, show_progress);
   tokenizer->save(options.out);
   fmt::print("{}: {} tokens\n", options.out, tokenizer->vocab_size());
@@ -96,7 +97,7 @@ void add_tokenizer_command(CLI::App& data) {
   CLI::App* command = data.add_subcommand("tokenizer", "Train a byte-level BPE and write it as a tokenizer.json");
   auto options = std::make_shared<TokenizerOptions>();
   command->add_option("sources", options->sources, "Text files, .jsonl files or directories of them")->required();
-  command->add_option("--vocab", options->vocab, "Tokens of the vocabulary, at least 257")->required();
+  command->add_option("--vocab", options->vocab, "Tokens of the vocabulary, 257 to 1048576")->check(CLI::Range(257, 1 << 20))->required();
   command->add_option("--out", options->out, "The file to write")->required();
   add_on_error(*command, options->text.skip_invalid);
   command->callback([options] { train_tokenizer(*options); });

@@ -109,6 +109,7 @@ TrainingData open_training_data(const DataConfig& config, const Tokenizer* token
   TrainingData data;
   const auto open = [&](const std::string& name) {
     OpenedSource opened = open_source(find_source(name), tokenizer, cache_of(config), text_options_of(config), progress);
+    if (!opened.rebuilt.empty()) data.notes.push_back(fmt::format("warning: tokenised again, the cache was damaged: {}", opened.rebuilt));
     if (std::string note = note_of(name, opened.left_out); !note.empty()) data.notes.push_back(std::move(note));
     return std::move(opened.tokens);
   };
@@ -119,6 +120,9 @@ TrainingData open_training_data(const DataConfig& config, const Tokenizer* token
     validation.append(held_out);
     parts.push_back({std::make_unique<StreamDataset>(source.name, std::move(rest), options), source.weight});
   }
+  require(config.validation_fraction == 0 || validation.size() > 0,
+          "data.validation_fraction {} keeps not a single token of any training file: make it larger, or 0 for no evaluation",
+          config.validation_fraction);
   std::string name = fmt::format("the last {:g}% of every training file", 100 * config.validation_fraction);
   if (config.validation) {
     name = *config.validation;

@@ -79,6 +79,11 @@ std::string cache_key(const Source& source, const TextOptions& options, std::uin
   return hex(xxh3(std::as_bytes(std::span(parts))));
 }
 
+OpenedSource open_cached(const fs::path& directory) {
+  require(fs::exists(directory / "dataset.json"), "{} has no dataset.json", directory.string());
+  return open_tokens(find_source(directory.string()));
+}
+
 }  // namespace
 
 OpenedSource open_tokens(const Source& source) {
@@ -106,17 +111,34 @@ OpenedSource open_source(const Source& source, const Tokenizer* tokenizer, const
   require(tokenizer != nullptr,
           "{} is text, which needs a tokenizer: set data.tokenizer to \"bytes\" or a tokenizer.json, or data.bpe_vocab", source.name);
   const fs::path directory = cache / ("tokens-" + cache_key(source, options, tokenizer->fingerprint()));
-  if (!fs::exists(directory / "dataset.json")) {
+  std::string damage;
+  if (fs::exists(directory)) {
+    try {
+      return open_cached(directory);
+    } catch (const Error& error) {
+      damage = error.what();
+      fs::remove_all(directory);
+    }
+  }
+  if (!fs::exists(directory)) {
     make_directory_atomically(
         directory, [&](const fs::path& temporary) { tokenise(source.files, *tokenizer, temporary, {.text = options}, nullptr, progress); });
   }
-  return open_tokens(find_source(directory.string()));
+  OpenedSource opened = open_cached(directory);
+  opened.rebuilt = std::move(damage);
+  return opened;
 }
 
 std::unique_ptr<Tokenizer> open_trained_tokenizer(const Source& source, std::int64_t vocab, const fs::path& cache,
                                                   const TextOptions& options, const OnProgress& progress) {
   const fs::path file = cache / fmt::format("tokenizer-{}.json", cache_key(source, options, static_cast<std::uint64_t>(vocab)));
-  if (!fs::exists(file)) train_tokenizer(source.files, vocab, options, progress)->save(file.string());
+  if (fs::exists(file)) {
+    try {
+      return load_tokenizer(file.string());
+    } catch (const Error&) {  // damaged: the same is trained again
+    }
+  }
+  train_tokenizer(source.files, vocab, options, progress)->save(file.string());
   return load_tokenizer(file.string());
 }
 

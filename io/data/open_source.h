@@ -15,13 +15,14 @@ namespace oxrse::io {
 struct OpenedSource {
   TokenStream tokens;
   TextReport left_out;
+  std::string rebuilt;  // why what the cache held was made again; empty when it was not
 };
 
 /// Opens shards as one stream; see DatasetWriter and open_token_shard.
 OpenedSource open_tokens(const Source& source);
 
 /// Opens the tokens of any source. Text is tokenised once, into `cache`/tokens-KEY where KEY is a hash of the text, the options and the
-/// tokenizer. Processes that do so at once each work, and one of them wins.
+/// tokenizer. Processes that do so at once each work, and one of them wins. What is damaged in the cache is made again.
 OpenedSource open_source(const Source& source, const Tokenizer* tokenizer, const std::filesystem::path& cache, const TextOptions& options,
                          const OnProgress& progress);
 

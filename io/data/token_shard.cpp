@@ -83,6 +83,7 @@ bool is_token_shard(const std::filesystem::path& path) {
 
 std::shared_ptr<const TokenShard> open_token_shard(const std::filesystem::path& path) {
   MappedFile file(path);
+  if (!is_megatron(path)) require(file.size() > 0, "{} is empty, which no token shard is", path.string());
   if (is_hdf5(file)) return open_hdf5_shard(path, std::move(file));
   if (is_megatron(path)) return open_megatron_shard(path);
   const LlmcFormat* format = llmc_format(file);

@@ -1,6 +1,8 @@
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <functional>
 #include <iterator>
 #include <random>
 
@@ -107,6 +109,9 @@ TEST_CASE("a malformed line of JSONL is named", "[data]") {
   CHECK_THAT(with_line_7(R"({"text": 5})"), Contains("t.jsonl:7: found"));
   CHECK_THAT(with_line_7(R"(["text"])"), Contains("t.jsonl:7: found"));
   CHECK_THAT(with_line_7("{\"text\": \"\xff\"}"), Contains("t.jsonl:7: not valid JSON"));
+  CHECK_THAT(with_line_7(R"({"text": "x", "deep": )" + std::string(200000, '[')),
+             Contains("t.jsonl:7: not valid JSON (nested more than 200"));
+  CHECK_THAT(with_line_7(R"({"text": "x"} x)"), Contains("t.jsonl:7: not valid JSON (at byte 15") && !Contains("line 1"));
   write_text(directory / "empties.jsonl", "{\"text\": \"\"}\n\n");
   CHECK_THAT(refusal(directory, "empties.jsonl"), Contains("empties.jsonl has no documents"));
 }
@@ -232,4 +237,44 @@ TEST_CASE("shards are written and read again, over several of them", "[data]") {
   CHECK_THAT(stream.locate(4), Contains("shard_00001.h5, byte "));
   std::filesystem::remove(directory / "out/shard_00004.h5");
   CHECK_THAT(message_of([&] { open_tokens(find_source((directory / "out").string())); }), Contains("dataset.json says 20 tokens"));
+}
+
+TEST_CASE("a flipped byte in a shard is named, and what is damaged in the cache is made again", "[data]") {
+  TemporaryDirectory directory;
+  const auto bytes = load_tokenizer("bytes");
+  write_text(directory / "t.txt", kSmallText);
+  const DataConfig config = config_for(directory / "t.txt", directory);
+  const DataRequest request{.context = 4, .seed = 1, .vocab = 256};
+  const auto expected = tokens_of(directory / "t.txt", *bytes, directory / "cache");
+  const std::filesystem::path cached = std::filesystem::directory_iterator(directory / "cache")->path();
+  const std::string whole = read_file(cached / "shard_00000.h5");
+  const auto damage = [&](const std::function<void()>& how) {
+    how();
+    const TrainingData data = open_training_data(config, bytes.get(), request);
+    CHECK((read_file(cached / "shard_00000.h5") == whole));
+    CHECK(tokens_of(directory / "t.txt", *bytes, directory / "cache") == expected);
+    REQUIRE(data.notes.size() == 1);
+    return data.notes[0];
+  };
+  const std::string word("v\0o\0i\0d\0", 8);  // two bytes a token
+  REQUIRE(whole.find(word) != std::string::npos);
+  std::string flipped = whole;
+  flipped[whole.find(word)] ^= 1;
+  CHECK_THAT(damage([&] { write_text(cached / "shard_00000.h5", flipped); }), Contains("shard_00000.h5: the checksum of /tokens"));
+  CHECK_THAT(damage([&] { write_text(cached / "shard_00000.h5", whole.substr(0, whole.size() / 2)); }), Contains("cache was damaged"));
+  CHECK_THAT(damage([&] { write_text(cached / "dataset.json", "{"); }), Contains("dataset.json"));
+  CHECK_THAT(damage([&] { std::filesystem::remove(cached / "dataset.json"); }), Contains("no dataset.json"));
+}
+
+TEST_CASE("pipes, empty shards and fractions of nothing are refused with their names", "[data]") {
+  TemporaryDirectory directory;
+  REQUIRE(::mkfifo((directory / "pipe").c_str(), 0600) == 0);
+  CHECK_THAT(refusal(directory, "pipe"), Contains("pipe is neither a file nor a directory"));
+  write_text(directory / "empty.bin", "");
+  CHECK_THAT(refusal(directory, "empty.bin"), Contains("empty.bin is empty"));
+  write_text(directory / "t.txt", kSmallText);
+  DataConfig config = config_for(directory / "t.txt", directory);
+  config.validation_fraction = 1e-9;
+  const auto bytes = load_tokenizer("bytes");
+  CHECK_THAT(message_of([&] { open_training_data(config, bytes.get(), {.context = 4}); }), Contains("data.validation_fraction 1e-09"));
 }

@@ -116,5 +116,10 @@ TEST_CASE("what data commands cannot do leaves nothing behind") {
   const CommandResult trained = run_command("data tokenizer " + in + "bad.jsonl --vocab 300 --out " + in + "t.json");
   CHECK(trained.exit_code == 1);
   CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), std::filesystem::directory_iterator()) == 1);
-  CHECK_THAT(run_command("data tokenizer " + in + "bad.jsonl --vocab 100 --out x").err, Contains("bad.jsonl:2"));
+  for (const char* vocab : {"100", "99999999999"}) {
+    CHECK_THAT(run_command("data tokenizer " + in + "bad.jsonl --out x --vocab " + vocab).err, Contains("--vocab"));
+  }
+  for (const std::string& taken : {in + "bad.jsonl", in}) {
+    CHECK_THAT(run_command("data tokenizer " + in + "bad.jsonl --vocab 300 --out " + taken).err, Contains("exists already"));
+  }
 }
