@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/train/checkpointer.h"
 #include "engine/train/machine.h"
 #include "engine/train/sampling.h"
 #include "engine/train/training.h"
@@ -47,6 +48,9 @@ Plan make_plan(const Config& config, const nn::ModelConfig& model) {
     Generator(context, training.parameters(), training.model()).generate({&any, 1}, 1, {}, {});
   }
   plan.memory = arena.peak();
+  const auto saved = checkpoint_entries(training, config.checkpoint);
+  for (const io::CheckpointEntry& entry : saved) plan.saved_bytes += entry.tensor.bytes();
+  if (Checkpointer::copies(config)) plan.snapshot_bytes = io::Snapshot::bytes_for(saved);
   plan.process_bytes = process_bytes();
   plan.tokens = static_cast<double>(config.train.global_batch * config.train.context);
   plan.model_flops = config.train.recompute == "none" ? plan.ops.total().flops : model_flops(config, model);
@@ -78,6 +82,7 @@ std::string describe(const Plan& plan, const Config& config, bool list_ops) {
   for (const Memory kind : kKinds) {
     text += fmt::format("  {:<13}{}\n", name_of(kind), format_bytes(static_cast<double>(plan.memory[kind])));
   }
+  text += fmt::format("  {:<13}{}\n", "snapshot", format_bytes(static_cast<double>(plan.snapshot_bytes)));
   text += fmt::format("  {:<13}{}\n", "process", format_bytes(static_cast<double>(plan.process_bytes)));
   if (!list_ops) return text;
   text += fmt::format("\n{:<24} {:<44} {:>7} {:>12} {:>12}\n", "op", "shape", "calls", "FLOP", "bytes");
@@ -91,17 +96,20 @@ std::string describe(const Plan& plan, const Config& config, bool list_ops) {
 
 void require_fits(const Plan& plan, const Config& config) {
   const std::int64_t available = available_bytes();
-  if (available < 0 || plan.memory.total() <= available) return;
+  const std::int64_t needed = plan.memory.total() + plan.snapshot_bytes;
+  if (available < 0 || needed <= available) return;
   const std::int64_t activations = plan.memory[Memory::Activations] + plan.memory[Memory::Workspace];
   std::string advice = "choose a smaller model";
-  if (config.train.micro_batch > 1 && activations * 4 > plan.memory.total()) {
+  if (plan.memory.total() <= available) {
+    advice = "set checkpoint.async to false: training then waits for checkpoints, but needs no copies of what they hold";
+  } else if (config.train.micro_batch > 1 && activations * 4 > plan.memory.total()) {
     advice = fmt::format("lower train.micro_batch (now {})", config.train.micro_batch);
   } else if (config.train.recompute != "block" && activations * 4 > plan.memory.total()) {
     advice = "set train.recompute to \"block\" or lower train.context";
   } else if (config.comm.deterministic && config.micro_batches() > 1) {
     advice = "raise train.micro_batch, set comm.deterministic to false (fewer gradient buffers) or choose a smaller model";
   }
-  fail("the plan needs {} and this machine has {} available: {}\n\n{}", format_bytes(static_cast<double>(plan.memory.total())),
+  fail("the plan needs {} and this machine has {} available: {}\n\n{}", format_bytes(static_cast<double>(needed)),
        format_bytes(static_cast<double>(available)), advice, describe(plan, config, false));
 }
 

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "engine/core/build_info.h"
+#include "io/convert.h"
+
 namespace oxrse::train {
 namespace {
 
@@ -17,6 +20,13 @@ std::vector<NamedPart> parts_of(const optim::Optimizer::State& state) {
 }
 
 const char* weight_part(const nn::Parameter& parameter) { return parameter.has_master_copy() ? "master" : "model"; }
+
+/// Makes an entry of bf16 out of one of f32.
+void store_rounded(io::CheckpointEntry& entry) {
+  const ConstTensor whole = entry.tensor;
+  entry.tensor = ConstTensor(whole.address(), DType::BF16, whole.sizes());
+  entry.fill = [whole](const Tensor& out) { io::convert(out, whole); };
+}
 
 /// The number state.group.key of a checkpoint.
 template <class T>
@@ -52,7 +62,7 @@ void check_data(const io::Checkpoint& checkpoint, const io::Dataset& data) {
 
 }  // namespace
 
-void require_finite(const std::vector<io::CheckpointEntry>& entries) {
+void require_finite(std::span<const io::CheckpointEntry> entries) {
   for (const io::CheckpointEntry& entry : entries) {
     require(
         all_finite(entry.tensor),
@@ -61,12 +71,16 @@ void require_finite(const std::vector<io::CheckpointEntry>& entries) {
   }
 }
 
-std::vector<io::CheckpointEntry> checkpoint_entries(Training& training) {
+std::vector<io::CheckpointEntry> checkpoint_entries(Training& training, const io::CheckpointConfig& config, bool weights_only) {
   std::vector<io::CheckpointEntry> entries;
   const auto& parameters = training.parameters().parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     entries.push_back({parameters[i].name, weight_part(parameters[i]), parameters[i].master});
-    for (const auto& [part, tensor] : parts_of(training.optimizer().states()[i])) entries.push_back({parameters[i].name, part, tensor});
+    if (weights_only) continue;
+    for (const auto& [part, tensor] : parts_of(training.optimizer().states()[i])) {
+      entries.push_back({parameters[i].name, part, tensor});
+      if (config.moments == "bf16" && tensor.dtype() == DType::F32) store_rounded(entries.back());
+    }
   }
   return entries;
 }
@@ -80,7 +94,8 @@ Json checkpoint_state(Training& training, const Progress& progress, const Config
   state["schedule"] = {{"updates", training.optimizer().updates()}};
   const optim::LossScaler::State& scaler = training.scaler().state();
   state["scaler"] = {{"scale", scaler.scale}, {"good_steps", scaler.good_steps}, {"hysteresis_left", scaler.hysteresis_left}};
-  state["rng"] = {{"seed", config.run.seed}};
+  state["rng"] = {{"seed", config.run.seed}};  // all there is: random numbers are drawn by counter
+  state["program"] = {{"version", build_info().version}, {"commit", build_info().commit}};
   if (data != nullptr) {
     const std::int64_t samples = progress.step * config.train.global_batch;
     state["sampler"] = {
