@@ -13,6 +13,7 @@
 #include "io/data/train_tokenizer.h"
 #include "io/files.h"
 #include "tools/commands.h"
+#include "tools/option_checks.h"
 
 namespace oxrse::tools {
 namespace {
@@ -42,6 +43,7 @@ struct TokenizerOptions {
 };
 
 void train_tokenizer(const TokenizerOptions& options) {
+  require(!std::filesystem::exists(options.out), "{} exists; give another --out or remove it", options.out);
   const auto tokenizer = io::train_tokenizer(text_files(options.sources), options.vocab, show_progress);
   tokenizer->save(options.out);
   fmt::print("{}: {} tokens\n", options.out, tokenizer->vocab_size());
@@ -71,7 +73,7 @@ void add_tokenizer_command(CLI::App& data) {
   CLI::App* command = data.add_subcommand("tokenizer", "Train a byte-level BPE and write it as a tokenizer.json");
   auto options = std::make_shared<TokenizerOptions>();
   command->add_option("sources", options->sources, "Text files, .jsonl files or directories of them")->required();
-  command->add_option("--vocab", options->vocab, "Tokens of the vocabulary, at least 257")->required();
+  command->add_option("--vocab", options->vocab, "Tokens of the vocabulary")->required()->check(between<std::int64_t>(257, 1 << 24));
   command->add_option("--out", options->out, "The file to write")->required();
   command->callback([options] { train_tokenizer(*options); });
 }

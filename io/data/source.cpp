@@ -46,9 +46,14 @@ Source find_source(const std::string& name) {
   Source source;
   source.name = name;
   if (!fs::is_directory(name)) {
+    require(fs::is_regular_file(name), "{} is neither a file nor a directory (a pipe or a device?); write it to a file first", name);
     source.files = {name};
   } else {
-    source.files = files_below(name);
+    try {
+      source.files = files_below(name);
+    } catch (const fs::filesystem_error& error) {
+      fail("the directory {} cannot be searched: {}: {}", name, error.path1().string(), error.code().message());
+    }
     require(!source.files.empty(), "the directory {} has no files to read data from", name);
   }
   source.kind = kind_of_file(source.files.front());

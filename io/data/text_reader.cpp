@@ -12,6 +12,7 @@ namespace oxrse::io {
 namespace {
 
 constexpr std::size_t kPartBytes = std::size_t{1} << 20U;
+constexpr int kDeepest = 200;  // as in a config; what is made of the values recurses
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 std::string with_plain_line_ends(std::string_view text) {
@@ -28,11 +29,18 @@ std::string with_plain_line_ends(std::string_view text) {
 }
 
 std::string text_of_record(std::string_view line, const std::string& where) {
+  const auto check = [&](int depth, Json::parse_event_t event, const Json& /*value*/) {
+    const bool opens = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    require(!opens || depth < kDeepest, "{}: not valid JSON (nested more than {} deep)", where, kDeepest);
+    return true;
+  };
   Json record;
   try {
-    record = Json::parse(line);
-  } catch (const Json::exception& error) {
-    fail("{}: not valid JSON ({}); every line is to be an object such as {{\"text\": \"...\"}}", where, error.what());
+    record = Json::parse(line, check);
+  } catch (const Json::parse_error& error) {
+    fail("{}: not valid JSON (at byte {} of the line); every line is to be an object such as {{\"text\": \"...\"}}", where, error.byte);
+  } catch (const Json::exception&) {  // a number beyond a double
+    fail("{}: not valid JSON (a value is out of range); every line is to be an object such as {{\"text\": \"...\"}}", where);
   }
   const bool fits = record.is_object() && record.contains("text") && record["text"].is_string();
   require(fits, "{}: found {}; every line is to be an object with a string \"text\"", where, shown(record));

@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,6 +93,16 @@ TEST_CASE("text that cannot be used is refused with file and place", "[data]") {
   CHECK_THAT(message_of([&] { open_tokenizer(config); }), Contains("no data is named"));
 }
 
+TEST_CASE("pipes and loops of links are refused with their names", "[data]") {
+  TemporaryDirectory directory;
+  REQUIRE(::mkfifo((directory / "pipe").c_str(), 0600) == 0);
+  CHECK_THAT(refusal(directory, "pipe"), Contains("pipe is neither a file nor a directory"));
+  std::filesystem::create_directory(directory / "loop");
+  std::filesystem::create_directory_symlink(directory / "loop", directory / "loop/again");
+  write_text(directory / "loop/a.txt", "text");
+  CHECK_THAT(refusal(directory, "loop"), Contains("loop cannot be searched"));
+}
+
 TEST_CASE("a malformed line of JSONL is named", "[data]") {
   TemporaryDirectory directory;
   const auto with_line_7 = [&](std::string_view line) {
@@ -107,6 +118,9 @@ TEST_CASE("a malformed line of JSONL is named", "[data]") {
   CHECK_THAT(with_line_7(R"({"text": 5})"), Contains("t.jsonl:7: found"));
   CHECK_THAT(with_line_7(R"(["text"])"), Contains("t.jsonl:7: found"));
   CHECK_THAT(with_line_7("{\"text\": \"\xff\"}"), Contains("t.jsonl:7: not valid JSON"));
+  CHECK_THAT(with_line_7(R"({"text": "x", "deep": )" + std::string(200000, '[')),
+             Contains("t.jsonl:7: not valid JSON (nested more than 200"));
+  CHECK_THAT(with_line_7(R"({"text": "x"} x)"), Contains("t.jsonl:7: not valid JSON (at byte 15") && !Contains("line 1"));
   write_text(directory / "empties.jsonl", "{\"text\": \"\"}\n\n");
   CHECK_THAT(refusal(directory, "empties.jsonl"), Contains("empties.jsonl has no documents"));
 }

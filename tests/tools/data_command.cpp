@@ -49,5 +49,8 @@ TEST_CASE("what data commands cannot do leaves nothing behind") {
   const CommandResult trained = run_command("data tokenizer " + in + "bad.jsonl --vocab 300 --out " + in + "t.json");
   CHECK(trained.exit_code == 1);
   CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), std::filesystem::directory_iterator()) == 1);
-  CHECK_THAT(run_command("data tokenizer " + in + "bad.jsonl --vocab 100 --out x").err, Contains("bad.jsonl:2"));
+  const CommandResult onto_itself = run_command("data tokenizer " + in + "bad.jsonl --vocab 300 --out " + in + "bad.jsonl");
+  CHECK(onto_itself.exit_code == 1);
+  CHECK_THAT(onto_itself.err, Contains("bad.jsonl exists"));
+  CHECK_THAT(run_command("data tokenizer " + in + "bad.jsonl --vocab 100 --out x").err, Contains("--vocab: expected an integer from 257"));
 }
