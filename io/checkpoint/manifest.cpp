@@ -68,8 +68,8 @@ void check_piece(const StoredTensor& tensor, const Piece& piece, const std::vect
   if (piece.compressed) return;
   const std::int64_t bytes = piece.region.count() * size_of(tensor.dtype);
   const StoredFile& file = files[static_cast<std::size_t>(piece.file)];
-  require(piece.position >= 0 && bytes <= file.bytes && piece.position <= file.bytes - bytes, "bytes {} to {} of {} ({} bytes)",
-          piece.position, piece.position + bytes, file.name, file.bytes);
+  require(piece.position >= 0 && bytes <= file.bytes && piece.position <= file.bytes - bytes, "{} bytes at {} of {} ({} bytes)", bytes,
+          piece.position, file.name, file.bytes);
 }
 
 void check_tensor(const StoredTensor& tensor, const std::vector<StoredFile>& files) {

@@ -45,6 +45,7 @@ class PieceFile {
   }
   /// The elements from number `begin` on.
   void read(std::int64_t begin, const Tensor& out) {
+    if (out.bytes() == 0) return;
     if (piece_.compressed) {
       std::memcpy(out.address(), unpacked_.data() + begin * size_, static_cast<std::size_t>(out.bytes()));
     } else {

@@ -30,7 +30,8 @@ Region Region::range(std::int64_t begin, std::int64_t end) { return {{begin}, {e
 std::int64_t Region::count() const { return product(shape); }
 
 std::string Region::describe() const {
-  if (flat) return fmt::format("elements {} to {}", offset[0], offset[0] + shape[0]);
+  if (flat)
+    return fmt::format("elements {} to {}", offset[0], static_cast<std::uint64_t>(offset[0]) + static_cast<std::uint64_t>(shape[0]));
   return fmt::format("({}) at ({})", fmt::join(shape, ", "), fmt::join(offset, ", "));
 }
 
@@ -104,7 +105,7 @@ std::string partition_fault(std::span<const Region> regions, std::span<const std
   std::vector<Hull> hulls;
   for (const Region& region : regions) {
     const Runs runs(region, shape);
-    elements += region.count();
+    if (__builtin_add_overflow(elements, region.count(), &elements)) return "parts overlap";
     if (runs.count() > 0) hulls.push_back({runs.begin(0), runs.end(runs.count() - 1), &region});
   }
   std::sort(hulls.begin(), hulls.end(), [](const Hull& a, const Hull& b) { return a.begin < b.begin; });

@@ -61,7 +61,7 @@ TEST_CASE("a snapshot is saved as the state was, whatever happens to it meanwhil
   for (int round = 0; round < 2; ++round) {  // the memory is used again
     snapshot.take(state.entries);
     SmallState changed = state;
-    for (auto& memory : state.memory) std::memset(memory.data(), 0x5A, memory.size());
+    for (auto& memory : state.memory) std::fill(memory.begin(), memory.end(), std::byte{0x5A});
     Warnings warnings;
     save_checkpoint(b.path(), state.state, snapshot.entries(), 0, warnings.sink());
     CHECK(read_file(a / "step_0000000003" / "shard_r00000.h5") == read_file(b / "step_0000000003" / "shard_r00000.h5"));

@@ -183,6 +183,11 @@ TEST_CASE("damage met while loading: the checkpoint before is loaded instead") {
 
 TEST_CASE("loading in another layout takes no second copy of a tensor") {
   constexpr std::int64_t kRows = 4096, kColumns = 2048;  // 32 MiB
+#ifdef __SANITIZE_ADDRESS__
+  constexpr bool kMemoryTells = false;  // what was freed stays in the sanitizer's quarantine
+#else
+  constexpr bool kMemoryTells = true;
+#endif
   const TemporaryDirectory dir;
   CheckpointState state;
   state.step = 1;
@@ -211,7 +216,7 @@ TEST_CASE("loading in another layout takes no second copy of a tensor") {
       const float expected = static_cast<float>((row % (kRows / 2)) * kColumns + column + rank);
       right = right && half[static_cast<std::size_t>(i)] == expected;
     }
-    ::_exit(right && after.ru_maxrss - before.ru_maxrss < 8 * 1024 ? 0 : 1);  // KiB
+    ::_exit(right && (!kMemoryTells || after.ru_maxrss - before.ru_maxrss < 8 * 1024) ? 0 : 1);  // KiB
   }
   int status = 0;
   ::waitpid(child, &status, 0);
