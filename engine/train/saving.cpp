@@ -4,6 +4,7 @@
 
 #include "engine/core/build_info.h"
 #include "io/convert.h"
+#include "io/finite.h"
 
 namespace oxrse::train {
 namespace {
@@ -38,18 +39,6 @@ T number(const io::Checkpoint& checkpoint, const char* group, const char* key) {
   return state.at(group).at(key).get<T>();
 }
 
-bool all_finite(const ConstTensor& x) {
-  return visit_floating(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using A = accumulator_t<T>;
-    const T* data = x.data<T>();
-    A zero = 0;  // 0 times a finite number
-#pragma omp simd reduction(+ : zero)
-    for (std::int64_t i = 0; i < x.count(); ++i) zero += A(0) * static_cast<A>(data[i]);
-    return zero == A(0);
-  });
-}
-
 std::string fingerprint_text(std::uint64_t fingerprint) { return fmt::format("{:016x}", fingerprint); }
 
 void check_data(const io::Checkpoint& checkpoint, const io::Dataset& data) {
@@ -65,7 +54,7 @@ void check_data(const io::Checkpoint& checkpoint, const io::Dataset& data) {
 void require_finite(std::span<const io::CheckpointEntry> entries) {
   for (const io::CheckpointEntry& entry : entries) {
     require(
-        all_finite(entry.tensor),
+        io::count_not_finite(entry.tensor) == 0,
         "{} ({}) holds NaN or infinity, so nothing is saved and the checkpoints from before stay: lower optimizer.lr or look at the data",
         entry.name, entry.part);
   }

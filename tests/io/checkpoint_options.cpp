@@ -33,16 +33,6 @@ void check_equal(const std::filesystem::path& path, const SmallState& truth) {
 
 std::filesystem::path shard_of(std::int64_t step) { return std::filesystem::path(step_name(step)) / shard_name(0); }
 
-std::string output_of(const std::string& command) {
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::string output;
-  std::array<char, 4096> buffer{};
-  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), n);
-  REQUIRE(::pclose(pipe) == 0);
-  return output;
-}
-
 void flip(const std::filesystem::path& path, std::size_t place) {
   std::string contents = read_file(path);
   contents[place] = static_cast<char>(contents[place] ^ 0x10);
