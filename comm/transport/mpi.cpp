@@ -8,6 +8,7 @@
 
 #ifdef OXRSE_HAVE_MPI
 #include <mpi.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,6 +65,21 @@ bool has_launcher() {
     if (std::getenv(variable) != nullptr) return true;
   }
   return false;
+}
+
+/// For the ranks of a machine: how many of them may run on one processor, at most.
+int sharing_processors(MPI_Comm local) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  std::vector<int> uses(CPU_SETSIZE);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) uses[static_cast<std::size_t>(cpu)] = CPU_ISSET(cpu, &allowed) ? 1 : 0;
+  MPI_Allreduce(MPI_IN_PLACE, uses.data(), CPU_SETSIZE, MPI_INT, MPI_SUM, local);
+  int most = 1;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &allowed)) most = std::max(most, uses[static_cast<std::size_t>(cpu)]);
+  }
+  return most;
 }
 
 class MpiTransport : public Transport {
@@ -185,6 +201,7 @@ MpiSession::MpiSession() {
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &local);
     MPI_Comm_rank(local, &local_rank_);
     MPI_Comm_size(local, &local_size_);
+    ranks_sharing_processors_ = sharing_processors(local);
     MPI_Comm_free(&local);
     // The machines are equal and their ranks stand side by side exactly when this holds for every rank.
     int agrees = rank_ % local_size_ == local_rank_ ? local_size_ : -1;

@@ -27,6 +27,9 @@ class MpiSession {
   /// else 1.
   [[nodiscard]] int ranks_per_node() const { return ranks_per_node_; }
 
+  /// The most ranks of this machine that may run on one of this rank's processors.
+  [[nodiscard]] int ranks_sharing_processors() const { return ranks_sharing_processors_; }
+
   /// The ranks of MPI_COMM_WORLD; only with size() > 1.
   std::unique_ptr<Transport> transport();
 
@@ -34,7 +37,7 @@ class MpiSession {
   static double time_all_reduce(float* data, std::int64_t count);
 
  private:
-  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1, ranks_per_node_ = 1;
+  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1, ranks_per_node_ = 1, ranks_sharing_processors_ = 1;
 };
 
 /// "built in: MPICH 4.0.2" or "left out: why".
