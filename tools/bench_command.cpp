@@ -173,6 +173,7 @@ void add_bench_command(CLI::App& app) {
   add_cases(*command, "kernels", "Every other op of training steps", bench::kernel_cases);
   add_train(*command);
   add_checkpoint(*command);
+  add_bench_collectives_command(*command);
 }
 
 }  // namespace oxrse::tools

@@ -13,12 +13,12 @@ namespace {
 constexpr std::array kKinds = {Memory::Weights, Memory::Gradients, Memory::Optimizer, Memory::Activations, Memory::Workspace};
 
 /// FLOPs of forward and backward as the model defines them: what was executed, less what recomputation repeats.
-double model_flops(Config config, const nn::ModelConfig& model) {
+double model_flops(Config config, const nn::ModelConfig& model, comm::Communicator* ranks) {
   config.train.recompute = "none";
   Arena arena = Arena::planned();
   OpLog ops;
   Context context{.mode = Mode::Plan, .cpu = {}, .arena = &arena, .log = nullptr};
-  Training training(context, config, model);
+  Training training(context, config, model, ranks);
   context.log = &ops;
   training.step(nullptr, 0);
   return ops.total().flops;
@@ -32,12 +32,12 @@ std::int64_t process_bytes() {
 
 }  // namespace
 
-Plan make_plan(const Config& config, const nn::ModelConfig& model) {
+Plan make_plan(const Config& config, const nn::ModelConfig& model, comm::Communicator* ranks) {
   Plan plan;
   plan.model = model;
   Arena arena = Arena::planned();
   Context context{.mode = Mode::Plan, .cpu = {}, .arena = &arena, .log = nullptr};
-  Training training(context, config, model);
+  Training training(context, config, model, ranks);
   plan.parameters = training.parameters().count();
   context.log = &plan.ops;
   training.step(nullptr, 0);
@@ -53,7 +53,7 @@ Plan make_plan(const Config& config, const nn::ModelConfig& model) {
   if (Checkpointer::copies(config)) plan.snapshot_bytes = io::Snapshot::bytes_for(saved);
   plan.process_bytes = process_bytes();
   plan.tokens = static_cast<double>(config.train.global_batch * config.train.context);
-  plan.model_flops = config.train.recompute == "none" ? plan.ops.total().flops : model_flops(config, model);
+  plan.model_flops = config.train.recompute == "none" ? plan.ops.total().flops : model_flops(config, model, ranks);
   return plan;
 }
 

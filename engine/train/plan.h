@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "comm/communicator.h"
 #include "engine/core/context.h"
 #include "engine/train/config.h"
 
@@ -23,8 +24,9 @@ struct Plan {
   [[nodiscard]] std::int64_t total_bytes() const { return memory.total() + snapshot_bytes + process_bytes; }
 };
 
-/// Plans the training (step, evaluation, samples) of `config` with the resolved `model`.
-Plan make_plan(const Config& config, const nn::ModelConfig& model);
+/// Plans the training (step, evaluation, samples) of `config` with the resolved `model`, of one rank of
+/// `ranks` when there are several.
+Plan make_plan(const Config& config, const nn::ModelConfig& model, comm::Communicator* ranks = nullptr);
 
 /// The plan as text: parameters, memory by kind, FLOPs, and with `list_ops` one line for every op and shape.
 std::string describe(const Plan& plan, const Config& config, bool list_ops);
