@@ -10,6 +10,7 @@
 #include "io/data/source.h"
 #include "io/data/train_tokenizer.h"
 #include "tools/commands.h"
+#include "tools/option_checks.h"
 #include "tools/progress_line.h"
 
 namespace oxrse::tools {
@@ -97,7 +98,9 @@ void add_tokenizer_command(CLI::App& data) {
   CLI::App* command = data.add_subcommand("tokenizer", "Train a byte-level BPE and write it as a tokenizer.json");
   auto options = std::make_shared<TokenizerOptions>();
   command->add_option("sources", options->sources, "Text files, .jsonl files or directories of them")->required();
-  command->add_option("--vocab", options->vocab, "Tokens of the vocabulary, 257 to 1048576")->check(CLI::Range(257, 1 << 20))->required();
+  command->add_option("--vocab", options->vocab, "Tokens of the vocabulary, 257 to 1048576")
+      ->required()
+      ->check(between<std::int64_t>(257, 1 << 20));
   command->add_option("--out", options->out, "The file to write")->required();
   add_on_error(*command, options->text.skip_invalid);
   command->callback([options] { train_tokenizer(*options); });

@@ -94,6 +94,16 @@ TEST_CASE("text that cannot be used is refused with file and place", "[data]") {
   CHECK_THAT(message_of([&] { open_tokenizer(config); }), Contains("no data is named"));
 }
 
+TEST_CASE("pipes and loops of links are refused with their names", "[data]") {
+  TemporaryDirectory directory;
+  REQUIRE(::mkfifo((directory / "pipe").c_str(), 0600) == 0);
+  CHECK_THAT(refusal(directory, "pipe"), Contains("pipe is neither a file nor a directory"));
+  std::filesystem::create_directory(directory / "loop");
+  std::filesystem::create_directory_symlink(directory / "loop", directory / "loop/again");
+  write_text(directory / "loop/a.txt", "text");
+  CHECK_THAT(refusal(directory, "loop"), Contains("loop cannot be searched"));
+}
+
 TEST_CASE("a malformed line of JSONL is named", "[data]") {
   TemporaryDirectory directory;
   const auto with_line_7 = [&](std::string_view line) {

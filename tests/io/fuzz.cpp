@@ -114,13 +114,14 @@ std::string damaged_safetensors(Random& random) {
       case 2: header.insert(at, kPieces[below(random, kPieces.size())]); break;
       default: header.replace(at, below(random, 8), kPieces[below(random, kPieces.size())]);
     }
-    if (header.empty()) header = "{";
+    if (header.empty()) header.push_back('{');
   }
   std::uint64_t length = header.size();
   if (random() % 8 == 0) length = random() >> (random() % 64);
   std::string bytes(8, '\0');
   std::memcpy(bytes.data(), &length, 8);
-  bytes += header + std::string(14, 'x');
+  bytes += header;
+  bytes.append(14, 'x');
   if (random() % 8 == 0) bytes.resize(below(random, bytes.size()));
   if (random() % 8 == 0) bytes += any_bytes(random);
   return bytes;

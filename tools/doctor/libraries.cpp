@@ -139,8 +139,12 @@ void examine_libraries(DoctorReport& report) {
             FMT_VERSION % 100, NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH, CLI11_VERSION,
             XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE);
   report.note("CUDA", "{}", build.cuda);
-  report.note("MPI", "left out: this version runs as one process");
-  report.note("NCCL", "left out: this version runs as one process");
+  if (build.mpi.starts_with("built in")) {
+    report.ok("MPI", "{}", build.mpi);
+  } else {
+    report.note("MPI", "{}: training runs as one process", build.mpi);
+  }
+  report.note("NCCL", "left out: this version's ranks compute on CPUs");
   examine_model_zoo(report);
 }
 
