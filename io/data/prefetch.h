@@ -20,6 +20,8 @@ class PrefetchedDataset final : public Dataset {
  public:
   /// Samples of `context` tokens, at most `ahead` of them read ahead: 16 bytes a token. `data` must outlive this.
   PrefetchedDataset(const Dataset& data, std::int64_t context, std::int64_t ahead);
+  PrefetchedDataset(const PrefetchedDataset&) = delete;
+  PrefetchedDataset& operator=(const PrefetchedDataset&) = delete;
   ~PrefetchedDataset() override;
 
   [[nodiscard]] std::int64_t samples_per_epoch() const override { return data_.samples_per_epoch(); }
