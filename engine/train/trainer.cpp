@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "engine/core/build_info.h"
+#include "engine/core/devices.h"
 #include "engine/train/inference.h"
 #include "engine/train/machine.h"
 #include "engine/train/plan.h"
@@ -122,7 +123,7 @@ Run::Run(Config config, const std::string& resume) : config_(std::move(config)) 
   directory_.emplace(config_.directory());
   const std::optional<io::Checkpoint> resumed = checkpoint_to_resume(resume, *directory_, effective);
   arena_ = Arena::allocated(plan.memory.total());
-  context_ = Context{.mode = Mode::Run, .cpu = {cpu_threads()}, .arena = &*arena_, .log = nullptr};
+  context_ = Context{.mode = Mode::Run, .cpu = {cpu_threads()}, .arena = &*arena_, .log = nullptr, .cuda = find_device(config_.run.device)};
   training_ = std::make_unique<Training>(context_, config_, model_);
   if (resumed) {
     progress_ = restore(*training_, *resumed, data_.train.get());
@@ -158,7 +159,9 @@ void Run::print_header(const Plan& plan) const {
              format_bytes(static_cast<double>(plan.memory[Memory::Optimizer])),
              format_bytes(static_cast<double>(plan.memory[Memory::Activations])),
              format_bytes(static_cast<double>(plan.memory[Memory::Workspace])), format_bytes(static_cast<double>(plan.process_bytes)));
-  fmt::print("device   cpu, {} threads, {}\n", cpu_threads(), config_.precision.compute);
+  const bool on_cpu = find_device(config_.run.device) == nullptr;
+  const std::string device = on_cpu ? fmt::format("cpu, {} threads", cpu_threads()) : config_.run.device;
+  fmt::print("device   {}, {}\n", device, config_.precision.compute);
   std::fflush(stdout);
 }
 
