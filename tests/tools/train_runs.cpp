@@ -303,7 +303,7 @@ TEST_CASE("a run on the emulated GPU has the losses of the CPU; where it was lef
   const std::string options = "--set train.steps=2 --set checkpoint.every=0 ";
   const CommandResult emulated = run.train(options + run.in("emulated") + "--set 'run.device=\"cuda-emulated\"'");
   if (!build_info().cuda_emulation.starts_with("built in")) {
-    CHECK(emulated.status != 0);
+    CHECK(emulated.exit_code != 0);
     CHECK_THAT(emulated.err, Contains("run.device \"cuda-emulated\" is not in this build") && Contains("\"cpu\""));
     return;
   }
@@ -315,6 +315,6 @@ TEST_CASE("a run on the emulated GPU has the losses of the CPU; where it was lef
   REQUIRE(expected.size() == 2);
   for (std::size_t i = 0; i < 2; ++i) CHECK(got[i] == Approx(expected[i]).epsilon(2e-5));
   const CommandResult wide = run.train(options + run.in("f64") + "--set 'run.device=\"cuda-emulated\"' --set 'precision.compute=\"f64\"'");
-  CHECK(wide.status != 0);
+  CHECK(wide.exit_code != 0);
   CHECK_THAT(wide.err, Contains("precision.compute f64 is for the CPU"));
 }
