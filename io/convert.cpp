@@ -1,14 +1,33 @@
 #include "io/convert.h"
 
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace oxrse::io {
 namespace {
 
-/// Through float, which holds every value of the narrower types.
+/// The float next to `value` in the direction of zero, its last bit set unless it is `value`. Rounding that to a type of fewer bits gives
+/// what rounding `value` gives; rounding twice to nearest does not. (S. Boldo and G. Melquiond, "Emulation of FMA and correctly rounded
+/// sums: proved algorithms using rounding to odd", IEEE Transactions on Computers 57, 2008.)
+float round_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || std::isnan(value)) return nearest;
+  const bool away = std::abs(static_cast<double>(nearest)) > std::abs(value);
+  const float toward_zero = away ? std::nextafter(nearest, 0.0F) : nearest;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(toward_zero) | 1U);
+}
+
+/// Rounds once, to nearest even.
 template <class To, class From>
 To converted(From value) {
-  return static_cast<To>(static_cast<float>(value));
+  if constexpr (std::is_same_v<From, double> && sizeof(To) == 2) {
+    return static_cast<To>(round_to_odd(value));
+  } else {
+    return static_cast<To>(static_cast<float>(value));  // holds every value of the narrower types
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/checkpoint.h"
 #include "benchmarks/kernels.h"
 #include "benchmarks/train.h"
 #include "engine/train/machine.h"
@@ -49,7 +50,6 @@ struct BenchOptions {
     if (!compare.empty()) fmt::print("\n{}", bench::compare(read_json(compare).value, now).text);
   }
 
- private:
   static void write(const std::string& file, const std::string& text) {
     std::ofstream out(file);
     out << text << std::flush;
@@ -142,6 +142,28 @@ void add_train(CLI::App& bench) {
   });
 }
 
+void add_checkpoint(CLI::App& bench) {
+  struct Options {
+    std::string model = "gpt2/124m", directory = ".", json;
+    std::int64_t rounds = 5;
+  };
+  CLI::App* command = bench.add_subcommand("checkpoint", "Saving and loading a state, beside plain writes, reads and copies of its bytes");
+  const auto options = std::make_shared<Options>();
+  command->add_option("--model", options->model, "an entry of model_zoo/models")->capture_default_str();
+  command->add_option("--dir", options->directory, "where to write; its disk is what is measured")
+      ->check(CLI::ExistingDirectory)
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "how often everything is done")->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_option("--json", options->json, "also write the result to this file")->type_name("FILE");
+  command->callback([=] {
+    JsonDocument document{.source = "bench checkpoint", .value = {{"model", options->model}}, .lines = {}};
+    const nn::ModelConfig model = train::resolve_model(train::load_config(document), 0);
+    const bench::CheckpointResult result = bench::run_checkpoint(model, options->directory, options->rounds);
+    fmt::print("{}", bench::describe(result));
+    if (!options->json.empty()) BenchOptions::write(options->json, bench::to_json(result).dump(1) + "\n");
+  });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
@@ -150,6 +172,8 @@ void add_bench_command(CLI::App& app) {
   add_cases(*command, "gemm", "The matrix products of training steps", bench::gemm_cases);
   add_cases(*command, "kernels", "Every other op of training steps", bench::kernel_cases);
   add_train(*command);
+  add_checkpoint(*command);
+  add_bench_collectives_command(*command);
 }
 
 }  // namespace oxrse::tools

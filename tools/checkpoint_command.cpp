@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -6,6 +7,7 @@
 #include "engine/core/error.h"
 #include "io/checkpoint/checkpoint.h"
 #include "io/checkpoint/compare.h"
+#include "io/checkpoint/prune.h"
 #include "io/hf/export.h"
 #include "io/hf/import.h"
 #include "tools/commands.h"
@@ -27,10 +29,21 @@ std::string human_bytes(std::int64_t bytes) {
 Json table_as_json(const io::Checkpoint& checkpoint) {
   Json tensors = Json::array();
   for (const io::StoredTensor& t : checkpoint.tensors()) {
-    tensors.push_back({{"name", t.name}, {"part", t.part}, {"dtype", name_of(t.dtype)}, {"shape", t.shape}, {"bytes", t.bytes()}});
+    tensors.push_back({{"name", t.name},
+                       {"part", t.part},
+                       {"dtype", name_of(t.dtype)},
+                       {"shape", t.shape},
+                       {"bytes", t.bytes()},
+                       {"pieces", t.pieces.size()}});
   }
-  return {
-      {"directory", checkpoint.directory().string()}, {"step", checkpoint.step()}, {"tensors", tensors}, {"config", checkpoint.config()}};
+  Json files = Json::array();
+  for (const io::StoredFile& f : checkpoint.manifest().files) files.push_back({{"name", f.name}, {"bytes", f.bytes}, {"xxh3", f.xxh3}});
+  return {{"directory", checkpoint.directory().string()},
+          {"step", checkpoint.step()},
+          {"world", checkpoint.manifest().world},
+          {"files", files},
+          {"tensors", tensors},
+          {"config", checkpoint.config()}};
 }
 
 void print_table(const io::Checkpoint& checkpoint) {
@@ -41,8 +54,9 @@ void print_table(const io::Checkpoint& checkpoint) {
     widest_part = std::max(widest_part, t.part.size());
     bytes += t.bytes();
   }
-  fmt::print("{}: step {}, {} tensors, {}\n", checkpoint.directory().string(), checkpoint.step(), checkpoint.tensors().size(),
-             human_bytes(bytes));
+  const std::size_t files = checkpoint.manifest().files.size();
+  fmt::print("{}: step {}, {} tensors, {} in {} {}\n", checkpoint.directory().string(), checkpoint.step(), checkpoint.tensors().size(),
+             human_bytes(bytes), files, files == 1 ? "file" : "files");
   for (const io::StoredTensor& t : checkpoint.tensors()) {
     fmt::print("  {:<{}}  {:<{}}  {:<4}  {:>10}  {}\n", t.name, widest, t.part, widest_part, name_of(t.dtype), human_bytes(t.bytes()),
                io::describe_shape(t.shape));
@@ -105,6 +119,28 @@ void add_verify(CLI::App& parent) {
   command->callback([path] { verify(*path); });
 }
 
+void prune(const std::string& path, std::int64_t keep, bool dry_run) {
+  std::size_t removed = 0;
+  const auto result = io::prune(path, keep, dry_run);
+  for (const io::Pruned& entry : result) {
+    for (const std::string& sentence : entry.damage) fmt::print("{}\n", sentence);
+    fmt::print("{} {}\n", entry.directory.string(), entry.kept ? "is whole and kept" : dry_run ? "would be removed" : "removed");
+    removed += entry.kept ? 0 : 1;
+  }
+  fmt::print("{} of {} checkpoints {}\n", removed, result.size(), dry_run ? "would be removed" : "removed");
+}
+
+void add_prune(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("prune", "Remove all but the newest whole checkpoints, after verifying these");
+  auto path = std::make_shared<std::string>();
+  auto keep = std::make_shared<std::int64_t>(1);
+  auto dry_run = std::make_shared<bool>(false);
+  command->add_option("checkpoint", *path, "A checkpoints or run directory")->required();
+  command->add_option("--keep", *keep, "How many to keep")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))->required();
+  command->add_flag("--dry-run", *dry_run, "Only say what would be removed");
+  command->callback([path, keep, dry_run] { prune(*path, *keep, *dry_run); });
+}
+
 void add_diff(CLI::App& parent) {
   CLI::App* command = parent.add_subcommand("diff", "Compare two checkpoints tensor by tensor");
   auto a = std::make_shared<std::string>(), b = std::make_shared<std::string>();
@@ -128,14 +164,17 @@ void add_import(CLI::App& parent) {
 
 struct ExportArguments {
   std::string checkpoint, out, dtype, family;
+  std::int64_t shard_bytes = io::HfExport().shard_bytes;
 };
 
 void export_checkpoint(const ExportArguments& arguments) {
   io::HfExport options;
   options.family = arguments.family;
+  options.shard_bytes = arguments.shard_bytes;
   if (!arguments.dtype.empty()) options.dtype = io::dtype_named(arguments.dtype);
   io::export_hf(io::Checkpoint::open(arguments.checkpoint, warn), arguments.out, options);
-  fmt::print("{}: config.json and model.safetensors\n", arguments.out);
+  const bool in_one = std::filesystem::exists(std::filesystem::path(arguments.out) / "model.safetensors");
+  fmt::print("{}: config.json and model.safetensors{}\n", arguments.out, in_one ? "" : " in several files with an index");
 }
 
 void add_export(CLI::App& parent) {
@@ -148,6 +187,11 @@ void add_export(CLI::App& parent) {
   command->add_option("--dtype", arguments->dtype, "Type of the weights; default: as they are")
       ->check(CLI::IsMember({"f64", "f32", "bf16", "f16"}));
   command->add_option("--family", arguments->family, "llama, mistral, ...; default: the first that fits");
+  command
+      ->add_option("--max-shard", arguments->shard_bytes,
+                   "Bytes of a weight file at the most (5GB, 500MB, 2GiB); more weights make several")
+      ->transform(CLI::AsSizeValue(true))
+      ->default_str("5GB");
   command->callback([arguments] { export_checkpoint(*arguments); });
 }
 
@@ -159,6 +203,7 @@ void add_checkpoint_command(CLI::App& app) {
   add_inspect(*checkpoint);
   add_verify(*checkpoint);
   add_diff(*checkpoint);
+  add_prune(*checkpoint);
   add_import(*checkpoint);
   add_export(*checkpoint);
 }

@@ -13,6 +13,8 @@ void add_eval_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_checkpoint_command(CLI::App& app);
 void add_bench_command(CLI::App& app);
+/// `collectives`, a subcommand of `bench`.
+void add_bench_collectives_command(CLI::App& bench);
 void add_doctor_command(CLI::App& app);
 
 }  // namespace oxrse::tools

@@ -8,7 +8,7 @@ packages=()
 for purpose in "${@:-build}"; do
   case $purpose in
     build) packages+=(g++ cmake ninja-build pkg-config libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libxxhash-dev libhdf5-dev
-                      libopenblas-dev libdnnl-dev) ;;
+                      libopenblas-dev libdnnl-dev libutf8proc-dev mpich libmpich-dev) ;;
     quickstart) packages+=(bible-kjv) ;;
     test) packages+=(catch2 hdf5-tools libboost-context-dev) ;;
     ci) packages+=(clang-format clang-tidy) ;;

@@ -1,7 +1,9 @@
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "engine/train/advice.h"
 #include "engine/train/inference.h"
 #include "engine/train/plan.h"
 #include "engine/train/trainer.h"
@@ -40,13 +42,26 @@ std::int64_t planned_vocabulary(const io::DataConfig& data) {
   return data.bpe_vocab.value_or(0);
 }
 
-void print_plan(const JsonDocument& document, bool list_ops) {
+/// How often to save when failures come every `hours` on average.
+void print_advice(const train::Config& config, const train::Plan& plan, double hours) {
+  const auto recorded = train::recorded_cost(std::filesystem::path(config.directory()) / "metrics.jsonl");
+  const train::SaveCost cost = recorded ? *recorded : train::estimated_cost(plan.saved_bytes);
+  fmt::print("checkpoints    {} each, training stands still for {:.0f} ms ({})\n",
+             train::format_bytes(static_cast<double>(plan.saved_bytes)), cost.stall * 1e3,
+             recorded ? "measured by this run" : "estimated: a copy in memory, with checkpoint.async");
+  fmt::print("advice         {}\n", train::advise(cost, hours, config.checkpoint.every));
+}
+
+void print_plan(const JsonDocument& document, bool list_ops, double mtbf_hours) {
   train::Config config = train::load_config(document);
   if (config.model.is_null()) {
     config.model = train::model_of_checkpoint(io::Checkpoint::open_unverified(*config.run.init));
   }
   const nn::ModelConfig model = train::resolve_model(config, planned_vocabulary(config.data));
-  fmt::print("{}", train::describe(train::make_plan(config, model), config, list_ops));
+  const train::Plan plan = train::make_plan(config, model);
+  fmt::print("{}", train::describe(plan, config, list_ops));
+  const double hours = mtbf_hours > 0 ? mtbf_hours : config.checkpoint.mtbf_h;
+  if (hours > 0) print_advice(config, plan, hours);
 }
 
 }  // namespace
@@ -68,7 +83,7 @@ void add_train_command(CLI::App& app) {
     if (options->help_config) {
       fmt::print("{}", train::help_text());
     } else if (*plan) {
-      print_plan(options->read(), true);
+      print_plan(options->read(), true, 0);
     } else {
       train::train(options->read(), *resume);
     }
@@ -80,12 +95,16 @@ void add_plan_command(CLI::App& app) {
   const auto options = std::make_shared<ConfigOptions>();
   const auto brief = std::make_shared<bool>(false);
   options->add_to(*command);
+  const auto mtbf = std::make_shared<double>(0);
+  command->add_option("--mtbf", *mtbf, "advise how often to save when a failure comes every so many hours; default: checkpoint.mtbf_h")
+      ->check(CLI::PositiveNumber)
+      ->type_name("HOURS");
   command->add_flag("--brief", *brief, "leave out the list of ops");
   command->callback([=] {
     if (options->help_config) {
       fmt::print("{}", train::help_text());
     } else {
-      print_plan(options->read(), !*brief);
+      print_plan(options->read(), !*brief, *mtbf);
     }
   });
 }

@@ -14,6 +14,7 @@ struct BuildInfo {
   std::string_view sanitizers;  // "address,undefined", "thread", ""
   std::string_view source_dir;  // where it was built from
   std::string_view onednn;      // "built in: 2.6.3" or "left out: why"
+  std::string_view mpi;
   std::string_view cuda;
   std::string_view cuda_emulation;
 };

@@ -1,41 +1,61 @@
 #include "engine/nn/gradients.h"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
-#include <utility>
 
 #include "engine/ops/elementwise.h"
 
 namespace oxrse::nn {
 
-Gradients::Buffer Gradients::make_buffer(Context& context) const {
+namespace {
+
+/// Whether `b` is the right neighbour of `a` in the pairwise tree, of the same size.
+bool are_siblings(const GradientBlock& a, const GradientBlock& b) {
+  const std::int64_t size = b.end - b.begin;
+  return a.end - a.begin == size && a.begin % (2 * size) == 0;
+}
+
+}  // namespace
+
+Gradients::Buffer Gradients::make_buffer(Context& context) {
   // Every part starts on a cache line; the gaps stay zero, so that whole buffers can be added in one go.
   const DType type = accumulator_of(store_->compute_type());
   const std::int64_t unit = Arena::kAlignment / size_of(type);
-  auto padded = [&](const Parameter& p) { return (p.count() + unit - 1) / unit * unit; };
-  const auto& parameters = store_->parameters();
-  const std::int64_t total = std::accumulate(parameters.begin(), parameters.end(), std::int64_t{0},
-                                             [&](std::int64_t n, const Parameter& p) { return n + padded(p); });
-  Buffer buffer{context.arena->make(type, {total}, Memory::Gradients), {}};
-  std::int64_t offset = 0;
-  for (const Parameter& p : parameters) {
-    buffer.parts.emplace_back(buffer.flat.slice(0, offset, offset + p.count()).address(), type, p.sizes);
-    offset += padded(p);
+  offsets_ = {0};
+  for (const Parameter& p : store_->parameters()) offsets_.push_back(offsets_.back() + (p.count() + unit - 1) / unit * unit);
+  Buffer buffer{context.arena->make(type, {offsets_.back()}, Memory::Gradients), {}};
+  for (std::size_t i = 0; i < store_->parameters().size(); ++i) {
+    const Parameter& p = store_->parameters()[i];
+    buffer.parts.emplace_back(buffer.flat.slice(0, offsets_[i], offsets_[i] + p.count()).address(), type, p.sizes);
   }
   ops::run(context, ops::Fill{.y = buffer.flat, .value = 0});
   return buffer;
 }
 
-void Gradients::allocate(Context& context, const ParameterStore& store, std::int64_t micro_batches, Order order) {
+std::vector<GradientBlock> Gradients::blocks_of(const MicroBatches& micro_batches, Order order) {
+  const std::int64_t first = micro_batches.first, end = first + micro_batches.count;
+  if (order == Order::Sequential) return {{first, end, -1}};
+  std::vector<GradientBlock> blocks;
+  for (std::int64_t m = first; m < end; ++m) {
+    blocks.push_back({m, m + 1, -1});
+    while (blocks.size() > 1 && are_siblings(blocks[blocks.size() - 2], blocks.back())) {
+      blocks[blocks.size() - 2].end = blocks.back().end;
+      blocks.pop_back();
+    }
+  }
+  return blocks;
+}
+
+void Gradients::allocate(Context& context, const ParameterStore& store, const MicroBatches& micro_batches, Order order) {
   store_ = &store;
   order_ = order;
-  // While micro-batch m runs, a block waits for every bit set in m.
-  int waiting = 0;
-  for (std::int64_t m = 0; m < micro_batches; ++m) waiting = std::max(waiting, std::popcount(static_cast<std::uint64_t>(m)));
-  const int count = order == Order::Pairwise ? waiting + 1 : 1;
-  for (int i = 0; i < count; ++i) buffers_.push_back(make_buffer(context));
-  levels_.assign(std::bit_width(static_cast<std::uint64_t>(micro_batches)) + 1, -1);
+  micro_batches_ = micro_batches;
+  // While a micro-batch runs, all blocks of those before it wait.
+  std::size_t waiting = 0;
+  for (MicroBatches before = micro_batches; order == Order::Pairwise && --before.count > 0;) {
+    waiting = std::max(waiting, blocks_of(before, order).size());
+  }
+  for (std::size_t i = 0; i <= waiting; ++i) buffers_.push_back(make_buffer(context));
   written_.assign(store.parameters().size(), false);
   begin_step();
 }
@@ -43,7 +63,7 @@ void Gradients::allocate(Context& context, const ParameterStore& store, std::int
 void Gradients::begin_step() {
   free_.resize(buffers_.size());
   std::iota(free_.rbegin(), free_.rend(), 0);
-  std::fill(levels_.begin(), levels_.end(), -1);
+  blocks_.clear();
   std::fill(written_.begin(), written_.end(), false);
   current_ = free_.back();
   free_.pop_back();
@@ -62,15 +82,20 @@ void Gradients::end_micro_batch(Context& context) {
     const bool planned_before = context.planning() && finished_ > 0;
     require(written_[i] || planned_before, "parameter {} received no gradient", store_->parameters()[i].name);
   }
-  ++finished_;
-  if (order_ == Order::Sequential) return;
-  std::size_t level = 0;
-  for (; levels_[level] >= 0; ++level) {  // carry, as when adding 1 to a binary number
-    const int earlier = std::exchange(levels_[level], -1);
-    ops::run(context, ops::Add{.y = buffers_[current_].flat, .a = buffers_[earlier].flat, .b = buffers_[current_].flat});
-    free_.push_back(earlier);
+  const std::int64_t m = micro_batches_.first + finished_++;
+  if (order_ == Order::Sequential) {
+    blocks_ = {{micro_batches_.first, m + 1, current_}};
+    return;
   }
-  levels_[level] = current_;
+  GradientBlock sum{m, m + 1, current_};
+  while (!blocks_.empty() && are_siblings(blocks_.back(), sum)) {  // carry, as when adding 1 to a binary number
+    const GradientBlock earlier = blocks_.back();
+    blocks_.pop_back();
+    ops::run(context, ops::Add{.y = buffers_[sum.buffer].flat, .a = buffers_[earlier.buffer].flat, .b = buffers_[sum.buffer].flat});
+    sum.begin = earlier.begin;
+    free_.push_back(earlier.buffer);
+  }
+  blocks_.push_back(sum);
   current_ = -1;
   if (!free_.empty()) {
     current_ = free_.back();
@@ -79,15 +104,21 @@ void Gradients::end_micro_batch(Context& context) {
   std::fill(written_.begin(), written_.end(), false);
 }
 
+std::vector<Tensor> Gradients::block_sums() const {
+  std::vector<Tensor> sums;
+  for (const GradientBlock& block : blocks_) sums.push_back(buffers_[block.buffer].flat);
+  return sums;
+}
+
 void Gradients::end_step(Context& context) {
   require(finished_ > 0, "a step of no micro-batches has no gradient");
-  int sum = order_ == Order::Sequential ? current_ : -1;
-  for (const int block : levels_) {  // what is left of a number of micro-batches that is no power of two: small blocks first
-    if (block < 0) continue;
-    if (sum >= 0) ops::run(context, ops::Add{.y = buffers_[block].flat, .a = buffers_[block].flat, .b = buffers_[sum].flat});
-    sum = block;
+  // What is left of a number of micro-batches that is no power of two: small blocks first.
+  for (std::size_t i = blocks_.size(); micro_batches_.all() && --i > 0;) {
+    const Tensor &sum = buffers_[blocks_[i - 1].buffer].flat, &rest = buffers_[blocks_[i].buffer].flat;
+    ops::run(context, ops::Add{.y = sum, .a = sum, .b = rest});
   }
-  sums_.assign(buffers_[sum].parts.begin(), buffers_[sum].parts.end());
+  const Buffer& sum = buffers_[blocks_.front().buffer];
+  sums_.assign(sum.parts.begin(), sum.parts.end());
 }
 
 }  // namespace oxrse::nn

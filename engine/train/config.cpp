@@ -32,15 +32,15 @@ void check_batches(const TrainSection& train) {
 }
 
 void check_parallel(const ParallelConfig& parallel) {
-  const bool one = parallel.data == "auto" || parallel.data == 1;
-  require(one, "parallel.data is {}: expected \"auto\" or 1, this build trains on one rank", shown(parallel.data));
+  const bool is_number = parallel.data.is_number_integer() && parallel.data > 0;
+  require(parallel.data == "auto" || is_number, "parallel.data is {}: expected \"auto\" or a number of ranks", shown(parallel.data));
   const std::pair<const char*, std::int64_t> sizes[] = {{"tensor", parallel.tensor},
                                                         {"pipeline", parallel.pipeline},
                                                         {"context", parallel.context},
                                                         {"expert", parallel.expert},
                                                         {"zero", parallel.zero + 1}};
   for (const auto& [key, size] : sizes) {
-    require(size == 1, "parallel.{} is not supported by this build, which trains on one rank: leave it out", key);
+    require(size == 1, "parallel.{} is not supported by this build, whose ranks are data-parallel: leave it out", key);
   }
 }
 
@@ -94,6 +94,16 @@ nn::ModelConfig resolve_model(const Config& config, std::int64_t vocab) {
   return model;
 }
 
+void check_ranks(const Config& config, int ranks) {
+  const Json& data = config.parallel.data;
+  require(data == "auto" || data == ranks, "parallel.data is {}, but {} rank{} started: set it to \"auto\", or start as many", shown(data),
+          ranks, ranks == 1 ? " was" : "s were");
+  const std::int64_t G = config.train.global_batch, unit = config.train.micro_batch * ranks;
+  const std::int64_t below = G / unit * unit;
+  require(G % unit == 0, "train.global_batch {} is not a multiple of train.micro_batch {} times {} ranks: the nearest value{} {}{}", G,
+          config.train.micro_batch, ranks, below > 0 ? "s are" : " is", below > 0 ? fmt::format("{} and ", below) : "", below + unit);
+}
+
 std::string help_text() { return config_help(Config()) + "\nThe keys of a model object:\n\n" + config_help(nn::ModelConfig()); }
 
 std::vector<std::string> incompatibilities(const Json& before, const Json& now) {
@@ -101,8 +111,10 @@ std::vector<std::string> incompatibilities(const Json& before, const Json& now) 
   complete["model"] = write_config(nn::ModelConfig());
   complete.update(before, true);
   std::vector<std::string> found = config_differences(complete, now);
-  const std::string_view free[] = {"run.name", "run.dir",    "train.steps", "train.eval_", "train.sample_", "train.stop_after_skipped",
-                                   "log.",     "checkpoint."};
+  const std::string_view free[] = {
+      "run.name",      "run.dir",     "train.steps",   "train.eval_",    "train.sample_",   "train.stop_after_skipped",
+      "log.",          "checkpoint.", "parallel.data", "comm.algorithm", "comm.bucket_mib", "comm.overlap",
+      "comm.timeout_s"};
   std::erase_if(found, [&](const std::string& line) {
     return std::any_of(std::begin(free), std::end(free), [&](std::string_view prefix) { return line.starts_with(prefix); });
   });

@@ -177,11 +177,14 @@ Config load_config(const JsonDocument& document);
 /// The decoder a config describes, with `vocab` (of the tokenizer, 0: unknown) where the model leaves it open.
 nn::ModelConfig resolve_model(const Config& config, std::int64_t vocab);
 
+/// Refuses a number of ranks that is not what the config asks for or that its batch cannot be shared by.
+void check_ranks(const Config& config, int ranks);
+
 /// Every key with its help text, for `--help-config`.
 std::string help_text();
 
-/// What differs between the configs of two runs that could not be one: everything but the number of steps, the run's name and directory,
-/// evaluation, samples, logging and checkpoints. Keys that `before` does not know yet had their defaults.
+/// What differs between the configs of two runs that could not be one: everything but the number of steps and of ranks, how ranks talk,
+/// the run's name and directory, evaluation, samples, logging and checkpoints. Keys that `before` does not know yet had their defaults.
 std::vector<std::string> incompatibilities(const Json& before, const Json& now);
 
 }  // namespace oxrse::train

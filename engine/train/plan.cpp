@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/train/checkpointer.h"
 #include "engine/train/machine.h"
 #include "engine/train/sampling.h"
 #include "engine/train/training.h"
@@ -12,12 +13,12 @@ namespace {
 constexpr std::array kKinds = {Memory::Weights, Memory::Gradients, Memory::Optimizer, Memory::Activations, Memory::Workspace};
 
 /// FLOPs of forward and backward as the model defines them: what was executed, less what recomputation repeats.
-double model_flops(Config config, const nn::ModelConfig& model) {
+double model_flops(Config config, const nn::ModelConfig& model, comm::Communicator* ranks) {
   config.train.recompute = "none";
   Arena arena = Arena::planned();
   OpLog ops;
   Context context{.mode = Mode::Plan, .cpu = {}, .arena = &arena, .log = nullptr};
-  Training training(context, config, model);
+  Training training(context, config, model, ranks);
   context.log = &ops;
   training.step(nullptr, 0);
   return ops.total().flops;
@@ -31,12 +32,12 @@ std::int64_t process_bytes() {
 
 }  // namespace
 
-Plan make_plan(const Config& config, const nn::ModelConfig& model) {
+Plan make_plan(const Config& config, const nn::ModelConfig& model, comm::Communicator* ranks) {
   Plan plan;
   plan.model = model;
   Arena arena = Arena::planned();
   Context context{.mode = Mode::Plan, .cpu = {}, .arena = &arena, .log = nullptr};
-  Training training(context, config, model);
+  Training training(context, config, model, ranks);
   plan.parameters = training.parameters().count();
   context.log = &plan.ops;
   training.step(nullptr, 0);
@@ -47,9 +48,12 @@ Plan make_plan(const Config& config, const nn::ModelConfig& model) {
     Generator(context, training.parameters(), training.model()).generate({&any, 1}, 1, {}, {});
   }
   plan.memory = arena.peak();
+  const auto saved = checkpoint_entries(training, config.checkpoint);
+  for (const io::CheckpointEntry& entry : saved) plan.saved_bytes += entry.tensor.bytes();
+  if (Checkpointer::copies(config)) plan.snapshot_bytes = io::Snapshot::bytes_for(saved);
   plan.process_bytes = process_bytes();
   plan.tokens = static_cast<double>(config.train.global_batch * config.train.context);
-  plan.model_flops = config.train.recompute == "none" ? plan.ops.total().flops : model_flops(config, model);
+  plan.model_flops = config.train.recompute == "none" ? plan.ops.total().flops : model_flops(config, model, ranks);
   return plan;
 }
 
@@ -78,6 +82,7 @@ std::string describe(const Plan& plan, const Config& config, bool list_ops) {
   for (const Memory kind : kKinds) {
     text += fmt::format("  {:<13}{}\n", name_of(kind), format_bytes(static_cast<double>(plan.memory[kind])));
   }
+  text += fmt::format("  {:<13}{}\n", "snapshot", format_bytes(static_cast<double>(plan.snapshot_bytes)));
   text += fmt::format("  {:<13}{}\n", "process", format_bytes(static_cast<double>(plan.process_bytes)));
   if (!list_ops) return text;
   text += fmt::format("\n{:<24} {:<44} {:>7} {:>12} {:>12}\n", "op", "shape", "calls", "FLOP", "bytes");
@@ -91,17 +96,20 @@ std::string describe(const Plan& plan, const Config& config, bool list_ops) {
 
 void require_fits(const Plan& plan, const Config& config) {
   const std::int64_t available = available_bytes();
-  if (available < 0 || plan.memory.total() <= available) return;
+  const std::int64_t needed = plan.memory.total() + plan.snapshot_bytes;
+  if (available < 0 || needed <= available) return;
   const std::int64_t activations = plan.memory[Memory::Activations] + plan.memory[Memory::Workspace];
   std::string advice = "choose a smaller model";
-  if (config.train.micro_batch > 1 && activations * 4 > plan.memory.total()) {
+  if (plan.memory.total() <= available) {
+    advice = "set checkpoint.async to false: training then waits for checkpoints, but needs no copies of what they hold";
+  } else if (config.train.micro_batch > 1 && activations * 4 > plan.memory.total()) {
     advice = fmt::format("lower train.micro_batch (now {})", config.train.micro_batch);
   } else if (config.train.recompute != "block" && activations * 4 > plan.memory.total()) {
     advice = "set train.recompute to \"block\" or lower train.context";
   } else if (config.comm.deterministic && config.micro_batches() > 1) {
     advice = "raise train.micro_batch, set comm.deterministic to false (fewer gradient buffers) or choose a smaller model";
   }
-  fail("the plan needs {} and this machine has {} available: {}\n\n{}", format_bytes(static_cast<double>(plan.memory.total())),
+  fail("the plan needs {} and this machine has {} available: {}\n\n{}", format_bytes(static_cast<double>(needed)),
        format_bytes(static_cast<double>(available)), advice, describe(plan, config, false));
 }
 

@@ -17,7 +17,7 @@ void Recorder::step(const StepRecord& record) {
                   {"mfu", nullptr},  // the peak of a CPU is not known
                   {"step_ms", record.step_ms},
                   {"data_ms", report.data_ms},
-                  {"comm_ms", 0.0},
+                  {"comm_ms", report.comm_ms},
                   {"checkpoint_ms", record.checkpoint_ms},
                   {"loss_scale", report.loss_scale},
                   {"skipped", record.skipped}});

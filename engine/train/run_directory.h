@@ -1,9 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "engine/core/json.h"
+#include "io/file_lock.h"
 
 namespace oxrse::train {
 
@@ -12,9 +14,6 @@ class RunDirectory {
  public:
   /// Makes the directory and takes its lock; an Error says when another process is training there.
   explicit RunDirectory(std::filesystem::path path);
-  ~RunDirectory();
-  RunDirectory(const RunDirectory&) = delete;
-  RunDirectory& operator=(const RunDirectory&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
@@ -29,7 +28,7 @@ class RunDirectory {
   void remove_unfinished() const;
 
   std::filesystem::path path_;
-  int lock_ = -1;
+  std::optional<io::FileLock> lock_;
 };
 
 }  // namespace oxrse::train

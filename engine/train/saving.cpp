@@ -2,6 +2,10 @@
 
 #include <utility>
 
+#include "engine/core/build_info.h"
+#include "io/convert.h"
+#include "io/finite.h"
+
 namespace oxrse::train {
 namespace {
 
@@ -18,6 +22,13 @@ std::vector<NamedPart> parts_of(const optim::Optimizer::State& state) {
 
 const char* weight_part(const nn::Parameter& parameter) { return parameter.has_master_copy() ? "master" : "model"; }
 
+/// Makes an entry of bf16 out of one of f32.
+void store_rounded(io::CheckpointEntry& entry) {
+  const ConstTensor whole = entry.tensor;
+  entry.tensor = ConstTensor(whole.address(), DType::BF16, whole.sizes());
+  entry.fill = [whole](const Tensor& out) { io::convert(out, whole); };
+}
+
 /// The number state.group.key of a checkpoint.
 template <class T>
 T number(const io::Checkpoint& checkpoint, const char* group, const char* key) {
@@ -26,18 +37,6 @@ T number(const io::Checkpoint& checkpoint, const char* group, const char* key) {
           "{}: the state has no {}.{}: this checkpoint holds weights only, give it as run.init", checkpoint.directory().string(), group,
           key);
   return state.at(group).at(key).get<T>();
-}
-
-bool all_finite(const ConstTensor& x) {
-  return visit_floating(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using A = accumulator_t<T>;
-    const T* data = x.data<T>();
-    A zero = 0;  // 0 times a finite number
-#pragma omp simd reduction(+ : zero)
-    for (std::int64_t i = 0; i < x.count(); ++i) zero += A(0) * static_cast<A>(data[i]);
-    return zero == A(0);
-  });
 }
 
 std::string fingerprint_text(std::uint64_t fingerprint) { return fmt::format("{:016x}", fingerprint); }
@@ -52,21 +51,25 @@ void check_data(const io::Checkpoint& checkpoint, const io::Dataset& data) {
 
 }  // namespace
 
-void require_finite(const std::vector<io::CheckpointEntry>& entries) {
+void require_finite(std::span<const io::CheckpointEntry> entries) {
   for (const io::CheckpointEntry& entry : entries) {
     require(
-        all_finite(entry.tensor),
+        io::count_not_finite(entry.tensor) == 0,
         "{} ({}) holds NaN or infinity, so nothing is saved and the checkpoints from before stay: lower optimizer.lr or look at the data",
         entry.name, entry.part);
   }
 }
 
-std::vector<io::CheckpointEntry> checkpoint_entries(Training& training) {
+std::vector<io::CheckpointEntry> checkpoint_entries(Training& training, const io::CheckpointConfig& config, bool weights_only) {
   std::vector<io::CheckpointEntry> entries;
   const auto& parameters = training.parameters().parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     entries.push_back({parameters[i].name, weight_part(parameters[i]), parameters[i].master});
-    for (const auto& [part, tensor] : parts_of(training.optimizer().states()[i])) entries.push_back({parameters[i].name, part, tensor});
+    if (weights_only) continue;
+    for (const auto& [part, tensor] : parts_of(training.optimizer().states()[i])) {
+      entries.push_back({parameters[i].name, part, tensor});
+      if (config.moments == "bf16" && tensor.dtype() == DType::F32) store_rounded(entries.back());
+    }
   }
   return entries;
 }
@@ -80,7 +83,8 @@ Json checkpoint_state(Training& training, const Progress& progress, const Config
   state["schedule"] = {{"updates", training.optimizer().updates()}};
   const optim::LossScaler::State& scaler = training.scaler().state();
   state["scaler"] = {{"scale", scaler.scale}, {"good_steps", scaler.good_steps}, {"hysteresis_left", scaler.hysteresis_left}};
-  state["rng"] = {{"seed", config.run.seed}};
+  state["rng"] = {{"seed", config.run.seed}};  // all there is: random numbers are drawn by counter
+  state["program"] = {{"version", build_info().version}, {"commit", build_info().commit}};
   if (data != nullptr) {
     const std::int64_t samples = progress.step * config.train.global_batch;
     state["sampler"] = {

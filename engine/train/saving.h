@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,10 @@ struct Progress {
 };
 
 /// Refuses, by name, a state with a number that is not finite: it must not take the place of a good one.
-void require_finite(const std::vector<io::CheckpointEntry>& entries);
+void require_finite(std::span<const io::CheckpointEntry> entries);
 
-/// All tensors of a checkpoint: weights (or masters) and optimizer state.
-std::vector<io::CheckpointEntry> checkpoint_entries(Training& training);
+/// The tensors of a checkpoint: weights (or masters) and, unless `weights_only`, the optimizer's state in the types that the config says.
+std::vector<io::CheckpointEntry> checkpoint_entries(Training& training, const io::CheckpointConfig& config, bool weights_only = false);
 
 /// The small values of a checkpoint. `data` may be absent.
 Json checkpoint_state(Training& training, const Progress& progress, const Config& config, const io::Dataset* data);

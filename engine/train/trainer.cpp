@@ -10,9 +10,12 @@
 
 #include "engine/core/build_info.h"
 #include "engine/core/devices.h"
+#include "engine/train/advice.h"
+#include "engine/train/checkpointer.h"
 #include "engine/train/inference.h"
 #include "engine/train/machine.h"
 #include "engine/train/plan.h"
+#include "engine/train/ranks.h"
 #include "engine/train/recorder.h"
 #include "engine/train/run_directory.h"
 #include "engine/train/sampling.h"
@@ -22,6 +25,7 @@
 #include "engine/train/training.h"
 #include "io/checkpoint/checkpoint.h"
 #include "io/data/open.h"
+#include "io/data/prefetch.h"
 
 namespace oxrse::train {
 namespace {
@@ -44,16 +48,19 @@ void show_progress(const io::Progress& progress) {
   std::fflush(stdout);
 }
 
-/// The checkpoint a run goes on from, if there is one. Refuses a directory that holds another run.
-std::optional<io::Checkpoint> checkpoint_to_resume(const std::string& resume, const RunDirectory& directory, const Json& effective) {
-  const bool exists = io::holds_checkpoint(directory.checkpoints());
+/// Where the checkpoint is that a run goes on from, if there is one. Refuses a directory that holds another run.
+std::optional<std::filesystem::path> checkpoint_to_resume(const std::string& resume, const RunDirectory& directory) {
+  const bool exists = io::holds_checkpoint(directory.checkpoints(), io::Need::Everything);
   require(resume != "never" || !exists,
           "{}: holds checkpoints of an earlier run: set run.dir to another directory, remove this one, or leave out --resume never",
           directory.path().string());
   if (resume == "never" || (resume == "auto" && !exists)) return std::nullopt;
-  io::Checkpoint checkpoint = io::Checkpoint::open(resume == "auto" ? directory.checkpoints().string() : resume, warn);
+  return resume == "auto" ? directory.checkpoints() : std::filesystem::path(resume);
+}
+
+void require_same_run(const io::Checkpoint& checkpoint, const Json& effective) {
   const std::vector<std::string> different = incompatibilities(checkpoint.config(), effective);
-  if (different.empty()) return checkpoint;
+  if (different.empty()) return;
   std::string list;
   for (const std::string& line : different) list += "\n  " + line;
   fail("{}: was made with another config; set run.dir to another directory for a new run, or restore (before -> now):{}",
@@ -63,72 +70,85 @@ std::optional<io::Checkpoint> checkpoint_to_resume(const std::string& resume, co
 /// A run from its config to its last checkpoint.
 class Run {
  public:
-  Run(Config config, const std::string& resume);
+  Run(Config config, const std::string& resume, Ranks& ranks);
   void execute();
 
  private:
   void print_header(const Plan& plan) const;
+  std::optional<std::filesystem::path> find_checkpoint(const std::string& resume);
+  const char* stop_request();
   void take_step();
   void evaluate();
   void print_sample();
-  void save();
+  void train_steps();
   void save_after(const Error& error);
   void check_skipped(const StepReport& report);
-  void print_summary(const char* stopped_by) const;
+  void print_saving() const;
+  void print_summary() const;
   [[nodiscard]] bool due(std::int64_t every) const { return every > 0 && progress_.step % every == 0; }
   [[nodiscard]] std::int64_t evaluation_samples() const;
 
+  Ranks& ranks_;
   Config config_;
-  std::optional<RunDirectory> directory_;
+  std::optional<RunDirectory> directory_;  // of the first rank, which alone writes
   std::unique_ptr<io::Tokenizer> tokenizer_;
   io::TrainingData data_;
   nn::ModelConfig model_;
   std::optional<Arena> arena_;
   Context context_;
   std::unique_ptr<Training> training_;
+  std::unique_ptr<io::PrefetchedDataset> batches_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<Terminal> terminal_;
+  std::unique_ptr<Checkpointer> checkpointer_;
   Progress progress_;
   std::int64_t first_step_ = 0;
-  std::int64_t saved_step_ = -1;
+  const char* stopped_by_ = nullptr;  // a signal
   double model_flops_ = 0;
   double checkpoint_ms_ = 0;
+  double step_ms_ = 0;  // of all steps together
   std::optional<double> validation_loss_;
   std::optional<double> last_loss_;
   Clock::time_point begin_ = Clock::now();
 };
 
-Run::Run(Config config, const std::string& resume) : config_(std::move(config)) {
+Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks), config_(std::move(config)) {
   std::optional<io::Checkpoint> initial;
   if (config_.run.init) {
     initial = io::Checkpoint::open(*config_.run.init, warn);
     if (config_.model.is_null()) config_.model = model_of_checkpoint(*initial);
   }
-  tokenizer_ = io::open_tokenizer(config_.data, show_progress);
-  model_ = resolve_model(config_, tokenizer_ ? tokenizer_->vocab_size() : 0);
+  // What the first rank caches, the others read.
+  ranks_.first_alone([&] {
+    tokenizer_ = io::open_tokenizer(config_.data, show_progress);
+    model_ = resolve_model(config_, tokenizer_ ? tokenizer_->vocab_size() : 0);
+    data_ = io::open_training_data(
+        config_.data, tokenizer_.get(),
+        {.context = config_.train.context, .seed = static_cast<std::uint64_t>(config_.run.seed), .vocab = model_.vocab}, show_progress);
+  });
   config_.model = write_config(model_);
-  data_ = io::open_training_data(
-      config_.data, tokenizer_.get(),
-      {.context = config_.train.context, .seed = static_cast<std::uint64_t>(config_.run.seed), .vocab = model_.vocab}, show_progress);
-  const Plan plan = make_plan(config_, model_);
+  const Plan plan = make_plan(config_, model_, ranks_.communicator());
   model_flops_ = plan.model_flops;
   print_header(plan);
-  if (config_.optimizer.warmup_steps >= config_.train.steps && config_.train.steps > 0) {
+  if (ranks_.first() && config_.optimizer.warmup_steps >= config_.train.steps && config_.train.steps > 0) {
     warn(fmt::format("optimizer.warmup_steps {} is not below train.steps {}: the rate reaches optimizer.lr at the last step or never",
                      config_.optimizer.warmup_steps, config_.train.steps));
   }
   require_fits(plan, config_);
 
   const Json effective = write_config(config_);
-  directory_.emplace(config_.directory());
-  const std::optional<io::Checkpoint> resumed = checkpoint_to_resume(resume, *directory_, effective);
+  const auto resumed = find_checkpoint(resume);
+  if (resumed) require_same_run(io::Checkpoint::open_unverified(*resumed), effective);  // before anything is allocated
   arena_ = Arena::allocated(plan.memory.total());
-  context_ = Context{.mode = Mode::Run, .cpu = {cpu_threads()}, .arena = &*arena_, .log = nullptr, .cuda = find_device(config_.run.device)};
-  training_ = std::make_unique<Training>(context_, config_, model_);
+  context_ =
+      Context{.mode = Mode::Run, .cpu = {ranks_.threads()}, .arena = &*arena_, .log = nullptr, .cuda = find_device(config_.run.device)};
+  training_ = std::make_unique<Training>(context_, config_, model_, ranks_.communicator());
   if (resumed) {
-    progress_ = restore(*training_, *resumed, data_.train.get());
-    saved_step_ = progress_.step;
-    fmt::print("resumed  {} at step {}\n", resumed->directory().string(), progress_.step);
+    io::Checkpoint::load(*resumed, warn, io::Need::Everything, [&](const io::Checkpoint& checkpoint) {
+      require_same_run(checkpoint, effective);
+      progress_ = restore(*training_, checkpoint, data_.train.get());
+      fmt::print("resumed  {} at step {}\n", checkpoint.directory().string(), progress_.step);
+    });
   } else if (initial) {
     load_weights(context_, training_->parameters(), *initial);
     training_->optimizer().round_weights(context_);
@@ -137,10 +157,32 @@ Run::Run(Config config, const std::string& resume) : config_(std::move(config)) 
     training_->initialize();
   }
   first_step_ = progress_.step;
-  directory_->write_config(effective);
-  if (tokenizer_) directory_->write_tokenizer(tokenizer_->to_json());
-  recorder_ = std::make_unique<Recorder>(*directory_, config_, progress_.step);
+  batches_ = std::make_unique<io::PrefetchedDataset>(*data_.train, config_.train.context, 2 * config_.train.micro_batch);
+  const std::string first_rank_step = ranks_.from_first(std::to_string(first_step_));
+  require(first_rank_step == std::to_string(first_step_),
+          "this rank found a checkpoint of step {}, rank 0 one of step {}: do all see the same files?", first_step_, first_rank_step);
+  if (directory_) {
+    directory_->write_config(effective);
+    if (tokenizer_) directory_->write_tokenizer(tokenizer_->to_json());
+    recorder_ = std::make_unique<Recorder>(*directory_, config_, progress_.step);
+  }
   terminal_ = std::make_unique<Terminal>(first_step_, config_.train.steps, config_.log.every);
+  if (!directory_) return;
+  checkpointer_ = std::make_unique<Checkpointer>(*training_, config_, directory_->checkpoints(), tokenizer_ ? tokenizer_->to_json() : "",
+                                                 data_.train.get(), [this](const std::string& text) { terminal_->note(text); });
+  if (resumed) checkpointer_->resumed_at(progress_.step);
+}
+
+/// The checkpoint the run goes on from, if there is one: the first rank, which alone holds the directory, looks for all.
+std::optional<std::filesystem::path> Run::find_checkpoint(const std::string& resume) {
+  std::optional<std::filesystem::path> found;
+  if (ranks_.first()) {
+    directory_.emplace(config_.directory());
+    found = checkpoint_to_resume(resume, *directory_);
+  }
+  const std::string path = ranks_.from_first(found ? found->string() : "");
+  if (path.empty()) return std::nullopt;
+  return std::filesystem::path(path);
 }
 
 void Run::print_header(const Plan& plan) const {
@@ -150,64 +192,88 @@ void Run::print_header(const Plan& plan) const {
              format_count(static_cast<double>(plan.parameters)), model_.layers, model_.width, model_.heads, model_.kv_heads, model_.vocab,
              model_.context);
   fmt::print("data     {}\n", data_.train->describe());
+  for (const std::string& note : data_.notes) fmt::print("         {}\n", note);
   if (data_.validation) fmt::print("         evaluation: {}\n", data_.validation->describe());
   fmt::print("step     {} tokens: {} micro-batches of {} samples of {} tokens; {} FLOP\n", static_cast<std::int64_t>(plan.tokens),
              config_.micro_batches(), config_.train.micro_batch, config_.train.context, format_count(plan.model_flops));
-  fmt::print("memory   {} planned: weights {}, gradients {}, optimizer {}, activations {}, workspace {}, process {}\n",
+  fmt::print("memory   {} planned: weights {}, gradients {}, optimizer {}, activations {}, workspace {}, snapshot {}, process {}\n",
              format_bytes(static_cast<double>(plan.total_bytes())), format_bytes(static_cast<double>(plan.memory[Memory::Weights])),
              format_bytes(static_cast<double>(plan.memory[Memory::Gradients])),
              format_bytes(static_cast<double>(plan.memory[Memory::Optimizer])),
              format_bytes(static_cast<double>(plan.memory[Memory::Activations])),
-             format_bytes(static_cast<double>(plan.memory[Memory::Workspace])), format_bytes(static_cast<double>(plan.process_bytes)));
+             format_bytes(static_cast<double>(plan.memory[Memory::Workspace])), format_bytes(static_cast<double>(plan.snapshot_bytes)),
+             format_bytes(static_cast<double>(plan.process_bytes)));
   const bool on_cpu = find_device(config_.run.device) == nullptr;
-  const std::string device = on_cpu ? fmt::format("cpu, {} threads", cpu_threads()) : config_.run.device;
-  fmt::print("device   {}, {}\n", device, config_.precision.compute);
+  fmt::print("device   {}, {} threads{}, {}\n", on_cpu ? "cpu" : config_.run.device, ranks_.threads(),
+             ranks_.size() > 1 ? fmt::format(" for each of {} ranks", ranks_.size()) : "", config_.precision.compute);
   std::fflush(stdout);
 }
 
 void Run::execute() {
-  const char* stopped_by = nullptr;
-  while (progress_.step < config_.train.steps && (stopped_by = StopRequests::pending()) == nullptr) {
-    try {
-      take_step();
-    } catch (const Error& error) {  // a step that fails has not changed the weights
-      save_after(error);
-      throw;
-    }
-    if (due(config_.train.eval_every) || (progress_.step == config_.train.steps && config_.train.eval_every > 0)) evaluate();
-    if (due(config_.train.sample_every)) print_sample();
-    if (due(config_.checkpoint.every)) save();
+  try {
+    train_steps();
+    if (checkpointer_) checkpointer_->finish(progress_);
+  } catch (const Error& error) {
+    save_after(error);
+    throw;
   }
-  if (saved_step_ != progress_.step) save();
-  print_summary(stopped_by);
+  print_summary();
 }
 
-/// Saves the state before a step that failed; says both when that fails too.
+void Run::train_steps() {
+  while (progress_.step < config_.train.steps && (stopped_by_ = stop_request()) == nullptr) {
+    if (ranks_.communicator() != nullptr) ranks_.communicator()->set_step(progress_.step + 1);
+    take_step();
+    if (due(config_.train.eval_every) || (progress_.step == config_.train.steps && config_.train.eval_every > 0)) evaluate();
+    if (due(config_.train.sample_every)) print_sample();
+    if (!checkpointer_) continue;
+    checkpointer_->collect();
+    if (due(config_.checkpoint.every)) {
+      checkpoint_ms_ = checkpointer_->save(progress_);
+    } else if (due(config_.checkpoint.weights_every)) {
+      checkpoint_ms_ = checkpointer_->save(progress_, true);
+    }
+  }
+}
+
+/// The signal that any of the ranks got: all stop after the same step.
+const char* Run::stop_request() {
+  const char* here = StopRequests::pending();
+  if (!ranks_.any(here != nullptr)) return nullptr;
+  return here != nullptr ? here : "a signal to another rank";
+}
+
+/// Saves the state before what failed: a step that fails changes nothing, and neither does a save; when it was the saving that failed,
+/// another try may still save what was computed since. Says both when that fails too.
 void Run::save_after(const Error& error) {
-  if (saved_step_ == progress_.step) return;
+  if (!checkpointer_) return;
   try {
-    save();
+    checkpointer_->finish(progress_);
   } catch (const Error& unsaved) {
+    if (std::string_view(unsaved.what()) == error.what()) return;
     fail("{}\n{}", error.what(), unsaved.what());
   }
 }
 
 void Run::take_step() {
   const auto begin = Clock::now();
-  const StepReport report = training_->step(data_.train.get(), progress_.step);
+  const StepReport report = training_->step(batches_.get(), progress_.step);
   const double step_ms = milliseconds(begin, Clock::now());
+  step_ms_ += step_ms;
   ++progress_.step;
   last_loss_ = report.loss;
   const double tokens = static_cast<double>(config_.train.global_batch * config_.train.context);
   const double tokens_per_s = tokens / (step_ms / 1e3);
   check_skipped(report);
-  recorder_->step({.step = progress_.step,
-                   .report = report,
-                   .tokens = progress_.step * config_.train.global_batch * config_.train.context,
-                   .tokens_per_s = tokens_per_s,
-                   .step_ms = step_ms,
-                   .checkpoint_ms = std::exchange(checkpoint_ms_, 0),
-                   .skipped = progress_.skipped});
+  if (recorder_) {
+    recorder_->step({.step = progress_.step,
+                     .report = report,
+                     .tokens = progress_.step * config_.train.global_batch * config_.train.context,
+                     .tokens_per_s = tokens_per_s,
+                     .step_ms = step_ms,
+                     .checkpoint_ms = std::exchange(checkpoint_ms_, 0),
+                     .skipped = progress_.skipped});
+  }
   terminal_->step(progress_.step, report, step_ms, tokens_per_s);
 }
 
@@ -223,7 +289,7 @@ void Run::check_skipped(const StepReport& report) {
   if (training_->scaler().active()) return;  // the loss scale has a floor of its own
   if (progress_.skipped_in_a_row < config_.train.stop_after_skipped) return;
   fail("{} steps in a row had no finite gradient (first in {}): the last good state is kept in {}; lower optimizer.lr or look at the data",
-       progress_.skipped_in_a_row, names, directory_->checkpoints().string());
+       progress_.skipped_in_a_row, names, config_.directory() + "/checkpoints");
 }
 
 std::int64_t Run::evaluation_samples() const {
@@ -236,12 +302,12 @@ void Run::evaluate() {
   if (!data_.validation) return;
   const Evaluation result = training_->evaluate(data_.validation.get(), evaluation_samples());
   validation_loss_ = result.loss;
-  recorder_->evaluation(progress_.step, result);
+  if (recorder_) recorder_->evaluation(progress_.step, result);
   terminal_->note(fmt::format("evaluation at step {}: loss {:.4f} over {} tokens", progress_.step, result.loss, result.valid_tokens));
 }
 
 void Run::print_sample() {
-  if (!tokenizer_) return;
+  if (!tokenizer_ || !ranks_.first()) return;
   const std::vector<std::int32_t> prompt = tokenizer_->encode(config_.train.sample_prompt);
   if (prompt.empty()) return;
   io::StreamDecoder decoder(*tokenizer_);
@@ -260,26 +326,27 @@ void Run::print_sample() {
   terminal_->note(fmt::format("sample at step {}: {}{}", progress_.step, text, decoder.finish()));
 }
 
-void Run::save() {
-  const auto begin = Clock::now();
-  const io::CheckpointState state{.step = progress_.step,
-                                  .state = checkpoint_state(*training_, progress_, config_, data_.train.get()),
-                                  .config = write_config(config_),
-                                  .tokenizer_json = tokenizer_ ? tokenizer_->to_json() : ""};
-  const auto entries = checkpoint_entries(*training_);
-  require_finite(entries);
-  io::save_checkpoint(directory_->checkpoints(), state, entries, config_.checkpoint.keep,
-                      [&](const std::string& text) { terminal_->note("warning: " + text); });
-  checkpoint_ms_ = milliseconds(begin, Clock::now());
-  saved_step_ = progress_.step;
-  terminal_->note(fmt::format("saved step {} in {:.0f} ms", progress_.step, checkpoint_ms_));
+/// What the checkpoints of this run have cost, and how often to save if the config says how often failures come.
+void Run::print_saving() const {
+  if (!checkpointer_) return;
+  const SaveTotals& totals = checkpointer_->totals();
+  if (totals.saved == 0) return;
+  const auto saved = static_cast<double>(totals.saved);
+  terminal_->note(fmt::format("saved    {} checkpoints of {}{}: training stood still for {:.0f} ms each, {:.2f} GB/s to the disk",
+                              totals.saved, format_bytes(static_cast<double>(totals.bytes)),
+                              totals.skipped > 0 ? fmt::format(", {} skipped", totals.skipped) : "", totals.stall_ms / saved,
+                              totals.written_bytes / totals.write_ms * 1e-6));
+  const double steps = static_cast<double>(progress_.step - first_step_);
+  if (config_.checkpoint.mtbf_h <= 0 || steps <= 0) return;
+  const SaveCost cost{.stall = totals.stall_ms / saved / 1e3, .delay = totals.write_ms / saved / 1e3, .step = step_ms_ / steps / 1e3};
+  terminal_->note("advice   " + advise(cost, config_.checkpoint.mtbf_h, config_.checkpoint.every));
 }
 
-void Run::print_summary(const char* stopped_by) const {
-  const std::string run = directory_->path().string();
+void Run::print_summary() const {
+  const std::string run = config_.directory();
   const double seconds = milliseconds(begin_, Clock::now()) / 1e3;
-  if (stopped_by != nullptr) {
-    terminal_->note(fmt::format("{}: stopped and saved at step {} of {}; run the same command again to go on", stopped_by, progress_.step,
+  if (stopped_by_ != nullptr) {
+    terminal_->note(fmt::format("{}: stopped and saved at step {} of {}; run the same command again to go on", stopped_by_, progress_.step,
                                 config_.train.steps));
   } else if (first_step_ == progress_.step && first_step_ > 0) {
     terminal_->note(
@@ -291,6 +358,7 @@ void Run::print_summary(const char* stopped_by) const {
     if (validation_loss_) losses += fmt::format(", evaluation {:.4f}", *validation_loss_);
     terminal_->note(fmt::format("done: {} steps in {}{}", progress_.step - first_step_, format_duration(seconds), losses));
   }
+  print_saving();
   if (progress_.skipped > 0) terminal_->note(fmt::format("{} steps were skipped for gradients that were not finite", progress_.skipped));
   terminal_->note(fmt::format(
       "memory   {} at the most\nwritten  {}: checkpoints/, metrics.jsonl{}, config.json\nnext     oxrse generate {} --prompt TEXT",
@@ -301,7 +369,15 @@ void Run::print_summary(const char* stopped_by) const {
 
 void train(const JsonDocument& document, const std::string& resume) {
   const StopRequests stop;  // from here on, so that a signal while data are read also ends in a saved state
-  Run(load_config(document), resume).execute();
+  Ranks ranks;
+  try {
+    const Config config = load_config(document);
+    ranks.connect(config);
+    Run(config, resume, ranks).execute();
+  } catch (const std::exception& error) {
+    if (ranks.communicator() != nullptr) ranks.communicator()->abort(error.what());
+    throw;
+  }
 }
 
 }  // namespace oxrse::train

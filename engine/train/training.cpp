@@ -26,18 +26,25 @@ double pairwise_sum(std::span<const double> values) {
   return pairwise_sum(values.first(left)) + pairwise_sum(values.subspan(left));
 }
 
-Training::Training(Context& context, const Config& config, const nn::ModelConfig& model)
+Training::Training(Context& context, const Config& config, const nn::ModelConfig& model, comm::Communicator* ranks)
     : context_(context),
       config_(config),
       shape_{.length = config.train.context,
              .rows = config.train.micro_batch,
              .global_batch = config.train.global_batch,
              .documents = config.data.packing == "documents"},
-      model_(model, store_, recompute_of(config.train.recompute)) {
+      model_(model, store_, recompute_of(config.train.recompute)),
+      ranks_(ranks != nullptr && ranks->size() > 1 ? ranks : nullptr),
+      micro_batches_(ranks_ == nullptr ? nn::MicroBatches{0, config.micro_batches(), config.micro_batches()}
+                                       : nn::MicroBatches::of_rank(config.micro_batches(), ranks_->rank(), ranks_->size())) {
   store_.allocate(context, config.compute_type());
   model_.prepare(context, config.compute_type());
-  gradients_.allocate(context, store_, config.micro_batches(),
-                      config.comm.deterministic ? nn::Gradients::Order::Pairwise : nn::Gradients::Order::Sequential);
+  const auto order = config.comm.deterministic ? nn::Gradients::Order::Pairwise : nn::Gradients::Order::Sequential;
+  gradients_.allocate(context, store_, micro_batches_, order);
+  if (ranks_ != nullptr && !context.planning()) {
+    gradient_sum_.emplace(*ranks_, gradients_, config.micro_batches(), order, accumulator_of(config.compute_type()),
+                          static_cast<std::int64_t>(config.comm.bucket_mib * (1 << 20)));
+  }
   optimizer_.allocate(context, config.optimizer, store_,
                       config.precision.stochastic_rounding ? std::optional(static_cast<std::uint64_t>(config.run.seed)) : std::nullopt);
   if (config.compute_type() == DType::F16) scaler_ = optim::LossScaler(config.precision.loss_scale);
@@ -61,7 +68,7 @@ void Training::train_micro_batch(const io::Dataset* data, std::int64_t step, std
   const std::int64_t first = step * shape_.global_batch + m * shape_.rows;
   const nn::Batch batch = read_batch(context_, shape_, data, first, shape_.rows, report.valid_tokens);
   report.data_ms += milliseconds_since(start);
-  if (context_.planning() && context_.log != nullptr) context_.log->repeat(config_.micro_batches());
+  if (context_.planning() && context_.log != nullptr) context_.log->repeat(micro_batches_.count);
   const nn::Pass pass{.context = context_,
                       .parameters = store_,
                       .batch = batch,
@@ -76,11 +83,23 @@ void Training::train_micro_batch(const io::Dataset* data, std::int64_t step, std
 void Training::accumulate(const io::Dataset* data, std::int64_t step, StepReport& report) {
   gradients_.begin_step();
   ops::run(context_, ops::Fill{.y = losses_, .value = 0});
-  for (std::int64_t m = 0; m < config_.micro_batches(); ++m) {
-    if (!context_.planning() || m == 0) train_micro_batch(data, step, m, report);
+  for (std::int64_t i = 0; i < micro_batches_.count; ++i) {
+    if (!context_.planning() || i == 0) train_micro_batch(data, step, micro_batches_.first + i, report);
     gradients_.end_micro_batch(context_);
   }
+  sum_over_ranks(report);
   gradients_.end_step(context_);
+}
+
+void Training::sum_over_ranks(StepReport& report) {
+  if (ranks_ == nullptr || context_.planning()) return;
+  const auto start = std::chrono::steady_clock::now();
+  ranks_->all_reduce(losses_, "losses");  // those of other ranks' micro-batches are 0 here
+  double tokens[] = {static_cast<double>(report.valid_tokens)};
+  ranks_->all_reduce(tokens, "tokens");
+  report.valid_tokens = static_cast<std::int64_t>(tokens[0]);
+  gradient_sum_->run(gradients_);
+  report.comm_ms = milliseconds_since(start);
 }
 
 void Training::update(StepReport& report) {

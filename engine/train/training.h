@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/nn/gradients.h"
 #include "engine/nn/model.h"
 #include "engine/optim/optimizer.h"
+#include "engine/parallel/gradient_sum.h"
 #include "engine/train/batches.h"
 #include "engine/train/config.h"
 #include "engine/train/evaluation.h"
@@ -21,14 +23,16 @@ struct StepReport {
   std::int64_t valid_tokens = 0;
   double loss_scale = 1;  // of this step
   double data_ms = 0;     // waiting for samples
+  double comm_ms = 0;     // waiting for other ranks
 };
 
 /// A model in training: weights, gradients, optimizer and the step that moves them, all in the arena of one context. Building it in a
-/// planning context and running `step` there gives the memory, the FLOPs and the op list of the real thing.
+/// planning context and running `step` there gives the memory, the FLOPs and the op list of the real thing. Data-parallel ranks each have
+/// one, of the same config, and compute equal shares of a step's micro-batches; all get the same weights, reports and evaluations.
 class Training {
  public:
-  /// `model` must be resolved. Allocates everything that outlives a step.
-  Training(Context& context, const Config& config, const nn::ModelConfig& model);
+  /// `model` must be resolved. Allocates everything that outlives a step. Without `ranks` there is one rank.
+  Training(Context& context, const Config& config, const nn::ModelConfig& model, comm::Communicator* ranks = nullptr);
   ~Training() = default;
   Training(const Training&) = delete;
   Training& operator=(const Training&) = delete;
@@ -47,7 +51,7 @@ class Training {
 
   /// Mean loss over samples [0, samples) of `data`, in order, micro_batch at a time.
   Evaluation evaluate(const io::Dataset* data, std::int64_t samples) {
-    return train::evaluate(context_, store_, model_, shape_, data, samples);
+    return train::evaluate(context_, store_, model_, shape_, data, samples, ranks_);
   }
 
   [[nodiscard]] nn::ParameterStore& parameters() { return store_; }
@@ -61,7 +65,10 @@ class Training {
   /// What losses are multiplied with before backward. Gradients are sums over tokens; in fp16 their range is that of means.
   [[nodiscard]] double gradient_scale() const;
 
-  /// Forward and backward pass of micro-batch m of a step. A plan runs m = 0 for all of them.
+  /// Losses, tokens and gradients of all ranks.
+  void sum_over_ranks(StepReport& report);
+
+  /// Forward and backward pass of micro-batch m of a step. A plan runs the first for all of them.
   void train_micro_batch(const io::Dataset* data, std::int64_t step, std::int64_t m, StepReport& report);
 
   Context& context_;
@@ -72,7 +79,10 @@ class Training {
   nn::Gradients gradients_;
   optim::Optimizer optimizer_;
   optim::LossScaler scaler_;
-  Tensor losses_;  // (micro-batches) f64
+  Tensor losses_;  // (micro-batches of all ranks) f64
+  comm::Communicator* ranks_;
+  nn::MicroBatches micro_batches_;
+  std::optional<parallel::GradientSum> gradient_sum_;
 };
 
 /// Sum of `values` as a binary tree over aligned blocks: the tree of nn::Gradients.

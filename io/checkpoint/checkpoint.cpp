@@ -4,63 +4,70 @@
 
 #include "io/checkpoint/shard.h"
 #include "io/checksum.h"
-#include "io/convert.h"
-#include "io/file_stream.h"
 
 namespace oxrse::io {
 namespace {
 
 bool is_step_directory(const std::filesystem::path& path) { return std::filesystem::exists(path / kManifestName); }
 
-/// The checkpoints directory that `path` is or has.
-std::filesystem::path checkpoints_in(const std::filesystem::path& path) {
-  require(std::filesystem::is_directory(path),
-          "{} is no directory; a checkpoint is a step_... directory, a directory of those or a run directory", path.string());
-  const std::filesystem::path inside = path / "checkpoints";
-  return std::filesystem::is_directory(inside) ? inside : path;
+/// Says of a shard that was put in the place of another what it is.
+std::string foreigner(const std::filesystem::path& path, const Manifest& manifest, std::int64_t index) {
+  const std::string found = describe_shard(path);
+  const std::string expected = fmt::format("shard {} of {} of step {}", index, manifest.world, manifest.step);
+  const bool linked = index >= manifest.world;
+  return linked || found.empty() || found == expected ? "" : fmt::format(": it is {}, where {} is expected", found, expected);
 }
 
-std::string checksum_of(const InputFile& file, const StoredTensor& tensor, const Piece& piece) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(checked_count(piece.shape, tensor.dtype) * size_of(tensor.dtype)));
-  file.read(bytes, piece.position);
-  return hex(xxh3(bytes));
-}
-
-/// Names the tensors whose bytes changed; when none did, it is the structure of the file.
+/// Names the tensors whose bytes changed; when none did, it is the structure of the file, or what it compressed: damaged structure is not
+/// given to HDF5.
 std::vector<std::string> find_damage(const Manifest& manifest, std::int64_t index, const InputFile& file) {
   std::vector<std::string> damage;
+  const std::string path = file.path().string(), foreign = foreigner(file.path(), manifest, index);
+  if (!foreign.empty()) return {path + " does not belong to this checkpoint" + foreign};
   for (const StoredTensor& tensor : manifest.tensors) {
     for (const Piece& piece : tensor.pieces) {
-      if (piece.file != index || checksum_of(file, tensor, piece) == piece.xxh3) continue;
-      damage.push_back(fmt::format("{} is damaged: the checksum of tensor {} differs", file.path().string(), tensor.label()));
+      if (piece.file != index || piece.compressed || intact(file.path(), tensor, piece)) continue;
+      damage.push_back(fmt::format("{} is damaged: the checksum of tensor {} differs", path, tensor.label()));
     }
   }
-  if (damage.empty()) damage.push_back(fmt::format("{} is damaged outside of its tensors: its checksum differs", file.path().string()));
+  if (damage.empty()) damage.push_back(fmt::format("{} is damaged outside of its uncompressed tensors: its checksum differs", path));
   return damage;
 }
 
-std::vector<std::string> damage_of_file(const std::filesystem::path& directory, const Manifest& manifest, std::int64_t index) {
+/// How much of a file is read to find damage. Files of version 1 are always read whole.
+enum class Verify : std::uint8_t { Structure, Everything };
+
+bool intact(const InputFile& file, const Manifest& manifest, std::int64_t index, Verify how) {
+  const StoredFile& stored = manifest.files[static_cast<std::size_t>(index)];
+  if (how == Verify::Everything || stored.structure.empty()) return hex(xxh3_of_file(file.path())) == stored.xxh3;
+  return hex(structure_checksum(file, index, manifest.tensors)) == stored.structure;
+}
+
+std::vector<std::string> damage_of_file(const std::filesystem::path& directory, const Manifest& manifest, std::int64_t index, Verify how) {
   const StoredFile& stored = manifest.files[static_cast<std::size_t>(index)];
   try {
     const InputFile file(directory / stored.name);
     if (file.size() != stored.bytes) {
-      return {fmt::format("{} has {} bytes where {} were written", file.path().string(), file.size(), stored.bytes)};
+      return {fmt::format("{} has {} bytes where {} were written{}", file.path().string(), file.size(), stored.bytes,
+                          foreigner(file.path(), manifest, index))};
     }
-    if (hex(xxh3_of_file(file.path())) == stored.xxh3) return {};
+    if (intact(file, manifest, index, how)) return {};
     return find_damage(manifest, index, file);
   } catch (const Error& error) {
     return {error.what()};
   }
 }
 
-std::vector<std::string> damage_of_files(const std::filesystem::path& directory, const Manifest& manifest) {
+std::vector<std::string> damage_of_files(const std::filesystem::path& directory, const Manifest& manifest, Verify how) {
   std::vector<std::string> damage;
   for (std::size_t i = 0; i < manifest.files.size(); ++i) {
-    const auto found = damage_of_file(directory, manifest, static_cast<std::int64_t>(i));
+    const auto found = damage_of_file(directory, manifest, static_cast<std::int64_t>(i), how);
     damage.insert(damage.end(), found.begin(), found.end());
   }
   return damage;
 }
+
+bool serves(const FoundCheckpoint& found, Need need) { return need == Need::Weights || !found.manifest || !found.manifest->weights_only; }
 
 /// LATEST is for people and other programs; it follows what is really there. Where it cannot be written, it may stay wrong.
 void repair_latest(const std::filesystem::path& checkpoints, const StepDirectory& newest, const Warn& warn) {
@@ -84,16 +91,26 @@ void mention_later_steps(const std::vector<FoundCheckpoint>& found, const FoundC
 
 }  // namespace
 
+std::filesystem::path checkpoints_in(const std::filesystem::path& path) {
+  require(std::filesystem::is_directory(path),
+          "{} is no directory; a checkpoint is a step_... directory, a directory of those or a run directory", path.string());
+  const std::filesystem::path inside = path / "checkpoints";
+  return std::filesystem::is_directory(inside) ? inside : path;
+}
+
 std::vector<std::string> damage_of(const std::filesystem::path& step_directory) {
   try {
-    return damage_of_files(step_directory, read_manifest(step_directory));
+    return damage_of_files(step_directory, read_manifest(step_directory), Verify::Everything);
   } catch (const Error& error) {
     return {error.what()};
   }
 }
 
-bool holds_checkpoint(const std::filesystem::path& path) {
-  return std::filesystem::is_directory(path) && (is_step_directory(path) || !step_directories(checkpoints_in(path)).empty());
+bool holds_checkpoint(const std::filesystem::path& path, Need need) {
+  if (!std::filesystem::is_directory(path)) return false;
+  if (is_step_directory(path)) return true;
+  const auto found = find_checkpoints(checkpoints_in(path));
+  return std::any_of(found.begin(), found.end(), [&](const FoundCheckpoint& f) { return serves(f, need); });
 }
 
 std::vector<std::filesystem::path> step_directories_in(const std::filesystem::path& path) {
@@ -107,17 +124,44 @@ std::vector<std::filesystem::path> step_directories_in(const std::filesystem::pa
 Checkpoint::Checkpoint(std::filesystem::path directory, Manifest manifest)
     : directory_(std::move(directory)), manifest_(std::move(manifest)) {}
 
-Checkpoint Checkpoint::open(const std::filesystem::path& path, const Warn& warn) {
+Checkpoint Checkpoint::open(const std::filesystem::path& path, const Warn& warn, Need need) {
+  return first_whole(path, warn, need, [](Checkpoint& checkpoint) {
+    auto damage = damage_of_files(checkpoint.directory_, checkpoint.manifest_, Verify::Everything);
+    if (damage.empty()) checkpoint.load_state();
+    return damage;
+  });
+}
+
+void Checkpoint::load(const std::filesystem::path& path, const Warn& warn, Need need, const std::function<void(const Checkpoint&)>& load) {
+  first_whole(path, warn, need, [&](Checkpoint& checkpoint) {
+    auto damage = damage_of_files(checkpoint.directory_, checkpoint.manifest_, Verify::Structure);
+    if (!damage.empty()) return damage;
+    checkpoint.load_state();
+    try {
+      load(checkpoint);
+    } catch (const Damage& found) {
+      damage.emplace_back(found.what());
+    }
+    return damage;
+  });
+}
+
+/// The checkpoint that was saved last of those in which `try_it` finds no damage.
+Checkpoint Checkpoint::first_whole(const std::filesystem::path& path, const Warn& warn, Need need,
+                                   const std::function<std::vector<std::string>(Checkpoint&)>& try_it) {
   if (is_step_directory(path)) {
     Checkpoint checkpoint(path, read_manifest(path));
-    const auto damage = damage_of_files(path, checkpoint.manifest_);
+    require(need == Need::Weights || !checkpoint.manifest_.weights_only,
+            "{} holds the weights only: go on from a complete checkpoint, or give this one as run.init", path.string());
+    const auto damage = try_it(checkpoint);
     require(damage.empty(), "{}", damage.empty() ? "" : damage.front());
-    checkpoint.load_state();
     return checkpoint;
   }
   const std::filesystem::path checkpoints = checkpoints_in(path);
-  const auto found = find_checkpoints(checkpoints);
-  require(!found.empty(), "{} holds no checkpoint (no step_... directory)", checkpoints.string());
+  auto found = find_checkpoints(checkpoints);
+  std::erase_if(found, [&](const FoundCheckpoint& f) { return !serves(f, need); });
+  require(!found.empty(), "{} holds no {}checkpoint (no step_... directory)", checkpoints.string(),
+          need == Need::Everything ? "complete " : "");
   std::string all_damage;
   const auto dismiss = [&](const std::string& damage) {
     warn(damage + "; this checkpoint is not used");
@@ -128,13 +172,12 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const Warn& warn)
   }
   for (const FoundCheckpoint& candidate : found) {
     if (!candidate.manifest) continue;
-    const auto damage = damage_of_files(candidate.directory.path, *candidate.manifest);
+    Checkpoint checkpoint(candidate.directory.path, *candidate.manifest);
+    const auto damage = try_it(checkpoint);
     for (const std::string& sentence : damage) dismiss(sentence);
     if (!damage.empty()) continue;
     repair_latest(checkpoints, candidate.directory, warn);
     mention_later_steps(found, candidate, warn);
-    Checkpoint checkpoint(candidate.directory.path, *candidate.manifest);
-    checkpoint.load_state();
     return checkpoint;
   }
   fail("{} holds no whole checkpoint:{}", checkpoints.string(), all_damage);
@@ -165,30 +208,23 @@ const StoredTensor* Checkpoint::find(std::string_view name, std::string_view par
   return found == manifest_.tensors.end() ? nullptr : &*found;
 }
 
-void Checkpoint::read(std::string_view name, std::string_view part, const Tensor& out) const {
-  const StoredTensor* tensor = find(name, part);
-  require(tensor != nullptr, "{} has no tensor {} ({})", directory_.string(), name, part);
-  const std::span<const std::int64_t> wanted = out.sizes();
-  require(std::equal(wanted.begin(), wanted.end(), tensor->shape.begin(), tensor->shape.end()),
-          "tensor {} has shape {} in {} but {} in this model", tensor->label(), describe_shape(tensor->shape), directory_.string(),
-          describe_shape(wanted));
-  if (out.dtype() == tensor->dtype) return read_whole(*tensor, out);
-  std::vector<std::byte> stored(static_cast<std::size_t>(tensor->bytes()));
-  const Tensor buffer(stored.data(), tensor->dtype, tensor->shape);
-  read_whole(*tensor, buffer);
-  convert(out, buffer);
+std::filesystem::path Checkpoint::file_of(const Piece& piece) const {
+  return directory_ / manifest_.files[static_cast<std::size_t>(piece.file)].name;
 }
 
-void Checkpoint::read_whole(const StoredTensor& tensor, const Tensor& out) const {
-  require(tensor.pieces.size() == 1 && tensor.pieces.front().shape == tensor.shape,
-          "{}: tensor {} is stored in {} pieces, which this program cannot join", directory_.string(), tensor.label(),
-          tensor.pieces.size());
-  require(out.contiguous(), "a tensor is read into contiguous memory, not {}", out.describe());
-  const Piece& piece = tensor.pieces.front();
-  const std::filesystem::path path = directory_ / manifest_.files[static_cast<std::size_t>(piece.file)].name;
-  const std::span<std::byte> bytes(out.address(), static_cast<std::size_t>(out.bytes()));
-  InputFile(path).read(bytes, piece.position);
-  require(hex(xxh3(bytes)) == piece.xxh3, "{} is damaged: the checksum of tensor {} differs", path.string(), tensor.label());
+void Checkpoint::read(std::string_view name, std::string_view part, const Tensor& out) const {
+  read(name, part, {{out.sizes().begin(), out.sizes().end()}, Region::whole(out.sizes())}, out);
+}
+
+void Checkpoint::read(std::string_view name, std::string_view part, const Placement& place, const Tensor& out) const {
+  const StoredTensor* tensor = find(name, part);
+  require(tensor != nullptr, "{} has no tensor {} ({})", directory_.string(), name, part);
+  require(place.shape == tensor->shape, "tensor {} has shape {} in {} but {} in this model", tensor->label(), describe_shape(tensor->shape),
+          directory_.string(), describe_shape(place.shape));
+  check_region(place.region, place.shape);
+  require(out.contiguous() && out.count() == place.region.count(), "{}: {} is read into {}", tensor->label(), place.region.describe(),
+          out.describe());
+  for (const Piece& piece : tensor->pieces) read_piece(file_of(piece), *tensor, piece, place.region, out);
 }
 
 }  // namespace oxrse::io

@@ -1,6 +1,7 @@
 #include "io/checkpoint/directory.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <utility>
 
@@ -61,6 +62,14 @@ std::vector<FoundCheckpoint> find_checkpoints(const std::filesystem::path& check
   return found;
 }
 
+bool has_its_files(const FoundCheckpoint& found) {
+  std::error_code error;
+  return found.manifest && std::all_of(found.manifest->files.begin(), found.manifest->files.end(), [&](const StoredFile& file) {
+           const auto bytes = std::filesystem::file_size(found.directory.path / file.name, error);
+           return !error && static_cast<std::int64_t>(bytes) == file.bytes;
+         });
+}
+
 std::optional<std::filesystem::path> read_latest(const std::filesystem::path& checkpoints) {
   const std::filesystem::path file = checkpoints / "LATEST";
   std::error_code error;
@@ -77,13 +86,18 @@ void write_latest(const std::filesystem::path& checkpoints, std::int64_t step) {
 
 void apply_retention(const std::filesystem::path& checkpoints, std::int64_t step, std::int64_t keep) {
   if (keep == 0) return;
-  std::int64_t kept = 1;  // that of `step`
-  for (const FoundCheckpoint& found : find_checkpoints(checkpoints)) {
+  const std::vector<FoundCheckpoint> all = find_checkpoints(checkpoints);
+  std::array<std::int64_t, 2> kept{};  // complete, weights only
+  const auto count = [&](const FoundCheckpoint& found) -> std::int64_t& { return kept[found.manifest && found.manifest->weights_only]; };
+  for (const FoundCheckpoint& found : all) {
+    if (found.directory.step == step) ++count(found);
+  }
+  for (const FoundCheckpoint& found : all) {
     if (found.directory.step >= step) continue;
-    if (kept < keep) {
-      ++kept;
-    } else {
+    if (count(found) >= keep) {
       remove_checkpoint(found.directory.path);
+    } else if (has_its_files(found)) {
+      ++count(found);
     }
   }
 }

@@ -34,12 +34,17 @@ struct FoundCheckpoint {
 /// All of a directory, what was saved last first; those with unreadable manifests come last.
 std::vector<FoundCheckpoint> find_checkpoints(const std::filesystem::path& checkpoints);
 
+/// Whether all its files are there in their sizes: what can be told without reading them.
+bool has_its_files(const FoundCheckpoint& found);
+
 /// The step directory LATEST names; nothing when it is absent, empty, garbage or names what is not there.
 std::optional<std::filesystem::path> read_latest(const std::filesystem::path& checkpoints);
 void write_latest(const std::filesystem::path& checkpoints, std::int64_t step);
 
 /// Keeps the `keep` checkpoints up to `step` that were saved last (0 keeps all) and removes the others up to `step`. Those of later
-/// steps, which an earlier run left, stay. The checkpoint of `step` itself always stays.
+/// steps, which an earlier run left, stay. The checkpoint of `step` itself, which has just been saved, always stays. Those with missing
+/// or shortened files are not counted, so that they do not take the place of good ones. Complete checkpoints and those with weights only
+/// are counted separately.
 void apply_retention(const std::filesystem::path& checkpoints, std::int64_t step, std::int64_t keep);
 /// Removes a step directory such that a crash leaves nothing that looks complete.
 void remove_checkpoint(const std::filesystem::path& step_directory);

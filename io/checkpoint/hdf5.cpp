@@ -1,6 +1,7 @@
 #include "io/checkpoint/hdf5.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "engine/core/error.h"
@@ -124,6 +125,49 @@ Handle create_dataset(const Handle& parent, const std::string& name, DType type,
   const Handle creation = dataset_creation();
   return checked(H5Dcreate2(parent.id(), name.c_str(), element.id(), space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT), H5Dclose,
                  "create dataset", name);
+}
+
+Handle create_compressed_dataset(const Handle& parent, const std::string& name, DType type, std::span<const std::int64_t> sizes) {
+  constexpr hsize_t kChunkBytes = 1U << 20U;
+  constexpr unsigned kLevel = 1;  // after shuffling, higher levels cost much time for little
+  require(H5Zfilter_avail(H5Z_FILTER_DEFLATE) > 0, "this HDF5 library cannot compress: set checkpoint.compress to false");
+  std::vector<hsize_t> chunk(sizes.begin(), sizes.end());
+  hsize_t room = kChunkBytes / static_cast<hsize_t>(size_of(type));
+  for (std::size_t i = chunk.size(); i-- > 0;) {
+    chunk[i] = std::min(chunk[i], room);
+    room = std::max<hsize_t>(room / chunk[i], 1);
+  }
+  const Handle element = type_of(type);
+  const Handle space = simple_space(sizes);
+  Handle creation = checked(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "prepare", "a dataset");
+  const bool ok = H5Pset_chunk(creation.id(), static_cast<int>(chunk.size()), chunk.data()) >= 0 && H5Pset_shuffle(creation.id()) >= 0 &&
+                  H5Pset_deflate(creation.id(), kLevel) >= 0 && H5Pset_fill_time(creation.id(), H5D_FILL_TIME_NEVER) >= 0;
+  check(ok, "compress", name);
+  H5Pset_obj_track_times(creation.id(), false);
+  return checked(H5Dcreate2(parent.id(), name.c_str(), element.id(), space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT), H5Dclose,
+                 "create dataset", name);
+}
+
+void write_elements(const Handle& dataset, const ConstTensor& elements) {
+  const Handle element = type_of(elements.dtype());  // as in the file: nothing is converted
+  check(H5Dwrite(dataset.id(), element.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, elements.address()) >= 0, "write", "a tensor");
+}
+
+void read_elements(const Handle& file, const std::string& path, const Tensor& out) {
+  const Handle dataset = checked(H5Dopen2(file.id(), path.c_str(), H5P_DEFAULT), H5Dclose, "open dataset", path);
+  const Handle space = checked(H5Dget_space(dataset.id()), H5Sclose, "read the size of", path);
+  const Handle stored = checked(H5Dget_type(dataset.id()), H5Tclose, "read the type of", path);
+  const Handle expected = type_of(out.dtype());
+  std::array<hsize_t, H5S_MAX_RANK> sizes{};
+  const int rank = H5Sget_simple_extent_dims(space.id(), sizes.data(), nullptr);
+  check(rank == out.rank() && std::equal(out.sizes().begin(), out.sizes().end(), sizes.begin(), sizes.begin() + rank) &&
+            H5Tequal(stored.id(), expected.id()) > 0,
+        "read", path + " as " + out.describe());
+  check(H5Dread(dataset.id(), expected.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, out.address()) >= 0, "read", path);
+}
+
+void create_external_link(const Handle& parent, const std::string& name, const std::string& file, const std::string& path) {
+  check(H5Lcreate_external(file.c_str(), path.c_str(), parent.id(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT) >= 0, "link to", file);
 }
 
 std::int64_t offset_of(const Handle& dataset) {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/core/dtype.h"
+#include "engine/core/tensor.h"
 
 /// The little of HDF5 that checkpoints need, with failures as Errors that carry the library's own reason.
 namespace oxrse::io::hdf5 {
@@ -49,6 +49,14 @@ Handle type_of(DType type);
 Handle create_dataset(const Handle& parent, const std::string& name, DType type, std::span<const std::int64_t> sizes);
 /// Where the bytes of a contiguous dataset begin in the file; 0 for one without elements.
 std::int64_t offset_of(const Handle& dataset);
+
+/// A dataset in chunks that HDF5 shuffles by byte and deflates; of one dimension or more, none of size 0.
+Handle create_compressed_dataset(const Handle& parent, const std::string& name, DType type, std::span<const std::int64_t> sizes);
+void write_elements(const Handle& dataset, const ConstTensor& elements);
+/// Fills `out` with the dataset at `path`; an Error when that has another type or other sizes.
+void read_elements(const Handle& file, const std::string& path, const Tensor& out);
+/// `name` stands for the object at `path` of another file in the same directory.
+void create_external_link(const Handle& parent, const std::string& name, const std::string& file, const std::string& path);
 
 /// UTF-8 text as a scalar dataset.
 void write_text(const Handle& parent, const std::string& name, std::string_view text);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "engine/core/error.h"
 
@@ -58,7 +59,18 @@ struct ImageDriver {
     });
     return 0;
   }
-  static herr_t write(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t address, std::size_t size, const void* buffer) {
+  static void write_directly(Image& image, haddr_t address, std::size_t size, const void* buffer) {
+    try {
+      if (!image.failure_) image.direct_->write_at({static_cast<const std::byte*>(buffer), size}, static_cast<std::int64_t>(address));
+    } catch (const Error&) {
+      image.failure_ = std::current_exception();
+    }
+  }
+  static herr_t write(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t address, std::size_t size, const void* buffer) {
+    if (type == H5FD_MEM_DRAW && image_of(file).direct_ != nullptr) {
+      write_directly(image_of(file), address, size, buffer);
+      return 0;
+    }
     auto& blocks = image_of(file).blocks_;
     for_each_block(address, size, [&](std::int64_t index, std::size_t place, std::size_t done, std::size_t bytes) {
       Image::Block& block = blocks[index];
@@ -101,6 +113,14 @@ Image::Image() {
 }
 
 Image::~Image() = default;
+
+void Image::write_elements(const Handle& dataset, const ConstTensor& elements, OutputFile& out) {
+  direct_ = &out;
+  hdf5::write_elements(dataset, elements);
+  H5Dflush(dataset.id());
+  direct_ = nullptr;
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
 
 void Image::finish() { require(file_->close(), "HDF5 cannot finish a file in memory"); }
 

@@ -4,6 +4,7 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 
@@ -23,6 +24,8 @@ class Image {
   Image& operator=(const Image&) = delete;
 
   [[nodiscard]] const Handle& file() const { return *file_; }
+  /// Writes the elements of a compressed dataset straight to the file that `write_to` will be given, so that they take no memory here.
+  void write_elements(const Handle& dataset, const ConstTensor& elements, OutputFile& out);
   /// Ends the building; every handle of an object in the file must be gone.
   void finish();
   /// Bytes of the file.
@@ -40,6 +43,8 @@ class Image {
 
   std::map<std::int64_t, Block> blocks_;  // by index; what was never written reads as zero
   std::int64_t size_ = 0;
+  OutputFile* direct_ = nullptr;  // where the bytes of datasets go, while there is one
+  std::exception_ptr failure_;    // of writing there, which the library must not see
   std::unique_ptr<Handle> file_;
 };
 

@@ -9,16 +9,20 @@
 
 #include "engine/core/dtype.h"
 #include "engine/core/json.h"
+#include "engine/core/tensor.h"
+#include "io/checkpoint/region.h"
 
 namespace oxrse::io {
 
-/// A box of a tensor as it lies in a file: contiguous, row-major.
+/// A part of a tensor as it lies in a file: contiguous, row-major.
 struct Piece {
-  std::int64_t file = 0;             // index into Manifest::files
-  std::vector<std::int64_t> offset;  // of the box in the whole tensor
-  std::vector<std::int64_t> shape;   // of the box
-  std::int64_t position = 0;         // first byte in the file
-  std::string xxh3;                  // of the bytes
+  std::int64_t file = 0;  // index into Manifest::files
+  Region region;
+  std::int64_t position = 0;  // first byte in the file
+  std::string xxh3;           // of the bytes, uncompressed
+  bool compressed = false;    // by HDF5's filters, in chunks: it has no position
+
+  bool operator==(const Piece&) const = default;
 };
 
 struct StoredTensor {
@@ -26,7 +30,7 @@ struct StoredTensor {
   std::string part;
   DType dtype = DType::None;
   std::vector<std::int64_t> shape;
-  std::vector<Piece> pieces;
+  std::vector<Piece> pieces;  // a partition of the elements
 
   /// Bytes of the whole tensor.
   [[nodiscard]] std::int64_t bytes() const;
@@ -37,7 +41,8 @@ struct StoredTensor {
 struct StoredFile {
   std::string name;
   std::int64_t bytes = 0;
-  std::string xxh3;
+  std::string xxh3;       // of the file
+  std::string structure;  // XXH3 of what is outside of the pieces; empty in files of version 1
 
   bool operator==(const StoredFile&) const = default;
 };
@@ -46,7 +51,8 @@ struct StoredFile {
 struct Manifest {
   std::int64_t step = 0;
   std::int64_t sequence = 0;  // how many checkpoints were saved to the directory before; newest is what was saved last
-  std::int64_t world = 1;     // ranks that wrote
+  std::int64_t world = 1;     // ranks that wrote; their files are the first
+  bool weights_only = false;  // for evaluation: a run cannot go on from it
   std::vector<StoredFile> files;
   std::vector<StoredTensor> tensors;
   std::string tokenizer_xxh3;  // empty without a tokenizer
@@ -54,7 +60,21 @@ struct Manifest {
 };
 
 inline constexpr std::string_view kManifestName = "manifest.json";
-inline constexpr std::int64_t kCheckpointVersion = 1;
+inline constexpr std::int64_t kCheckpointVersion = 2;
+
+/// One writer's part of a checkpoint: its file and the files of earlier checkpoints it links to, and what these hold of each tensor (the
+/// pieces' `file` is an index into `files`).
+struct ShardSummary {
+  std::vector<StoredFile> files;  // its own comes first
+  std::vector<StoredTensor> tensors;
+};
+
+/// For sending a summary to the coordinator.
+Json to_json(const ShardSummary& summary);
+ShardSummary shard_summary(const Json& json);
+
+/// An Error unless every tensor's pieces lie in their files and are a partition of its elements.
+void check_tensors(const Manifest& manifest);
 
 /// JSON with one line a file and tensor. The first member is the XXH3 of the whole text with that checksum's digits as zeros.
 std::string to_text(const Manifest& manifest);

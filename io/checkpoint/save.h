@@ -2,32 +2,19 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
+#include <optional>
 #include <span>
-#include <string>
 
-#include "engine/core/json.h"
-#include "engine/core/tensor.h"
 #include "io/checkpoint/directory.h"
+#include "io/checkpoint/entry.h"
+#include "io/checkpoint/shard.h"
 
 namespace oxrse::io {
 
-/// A tensor to save.
-struct CheckpointEntry {
-  std::string name;  // the logical parameter: "blocks.3.attention.qkv.weight"
-  std::string
-      part;  // "model": compute weights that have no master copy; "master", "exp_avg", "exp_avg_sq", "momentum", ...: the optimizer's
-  ConstTensor tensor;  // contiguous, of a floating type
-  std::function<void(const Tensor&)> fill =
-      {};  // when set, makes the elements when they are written; `tensor` then only says type and shape
-};
-
-/// Everything else that is saved.
-struct CheckpointState {
-  std::int64_t step = 0;
-  Json state = Json::object();   // "rng", "sampler", "schedule", "scaler", "counters", ...: a small value each
-  Json config = Json::object();  // the effective config
-  std::string tokenizer_json;    // empty without a tokenizer
+/// How a checkpoint is stored.
+struct SaveOptions {
+  bool compress = false;     // byte-shuffled and deflated
+  bool incremental = false;  // what has not changed since the checkpoint before is linked to, not written
 };
 
 /// Saves the checkpoint checkpoints/step_0000000200/ and makes it the latest one, then removes older ones beyond `keep` (0 keeps
@@ -35,6 +22,22 @@ struct CheckpointState {
 /// A different checkpoint of the same step, which an earlier run left, is renamed to step_0000000200.older and `warn` told.
 /// An Error says what could not be written; then nothing has changed.
 void save_checkpoint(const std::filesystem::path& checkpoints, const CheckpointState& state, std::span<const CheckpointEntry> entries,
-                     std::int64_t keep, const Warn& warn);
+                     std::int64_t keep, const Warn& warn, const SaveOptions& options = {});
+
+/// The same by several ranks. One of them, the coordinator, calls `begin_save`; then every rank calls `write_shard` with the directory it
+/// gave; then the coordinator calls `commit_save` with all summaries, in the order of the writers, or `abandon_save` when a rank failed.
+///
+/// Makes a directory for the shards; what an interrupted save left is removed.
+std::filesystem::path begin_save(const std::filesystem::path& checkpoints, std::int64_t step);
+/// An Error when a writer or elements of a tensor are missing or there twice; then, as after any other Error, nothing has changed.
+void commit_save(const std::filesystem::path& checkpoints, const CheckpointState& state, std::span<const ShardSummary> shards,
+                 std::int64_t keep, const Warn& warn);
+void abandon_save(const std::filesystem::path& checkpoints, std::int64_t step);
+
+/// What an incremental save may link to: the whole checkpoint that was saved last, as far as can be told without reading it.
+std::optional<BaseCheckpoint> base_for_links(const std::filesystem::path& checkpoints);
+
+/// An Error when one of `entries` cannot be saved. `write_shard` is only for what passes.
+void check_entries(std::span<const CheckpointEntry> entries);
 
 }  // namespace oxrse::io

@@ -18,6 +18,7 @@ struct DataConfig {
   std::optional<std::int64_t> bpe_vocab;
   std::string order = "shuffled";
   std::string packing = "stream";
+  std::string on_error = "error";
   std::optional<std::string> cache;
 
   template <class Self, class Visitor>
@@ -46,6 +47,10 @@ struct DataConfig {
     visit(self.packing, Field{.key = "packing",
                               .meaning = "stream: rows are cut from the running text; documents: attention and loss stay inside a document",
                               .choices = {"stream", "documents"}});
+    visit(self.on_error,
+          Field{.key = "on_error",
+                .meaning = "what becomes of a file or a line of JSONL that is no valid text: end the run, or leave it out and say so",
+                .choices = {"error", "skip"}});
     visit(self.cache, Field{.key = "cache", .meaning = "directory for tokenised text; null: $XDG_CACHE_HOME/oxrse or ~/.cache/oxrse"});
   }
 };

@@ -117,6 +117,9 @@ std::shared_ptr<const TokenShard> open_hdf5_shard(const std::filesystem::path& p
   const std::int64_t end = layout.offset + layout.count * layout.bytes_per_token;
   require(layout.offset > 0 && end <= mapped.size(),
           "{}: {} tokens end at byte {}, but the file has {} bytes; was it cut off while copying?", name, layout.count, end, mapped.size());
+  const auto bytes = mapped.bytes().subspan(static_cast<std::size_t>(layout.offset), static_cast<std::size_t>(end - layout.offset));
+  require(xxh3(bytes) == layout.fingerprint, "{}: the checksum of /tokens is {}, stored is {}: the file was damaged or changed", name,
+          hex(xxh3(bytes)), hex(layout.fingerprint));
   auto documents = read_documents(file, name, layout.count);
   return std::make_shared<TokenShard>(path, std::move(mapped), layout, std::move(documents));
 }

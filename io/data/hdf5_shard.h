@@ -25,7 +25,7 @@ struct ShardContents {
 void write_hdf5_shard(const std::filesystem::path& path, const ShardContents& contents);
 
 bool is_hdf5(const MappedFile& file);
-/// An Error names the file and what is missing in it.
+/// Reads all tokens once to compare their checksum. An Error names the file and what is missing or damaged in it.
 std::shared_ptr<const TokenShard> open_hdf5_shard(const std::filesystem::path& path, MappedFile file);
 
 }  // namespace oxrse::io

@@ -39,6 +39,8 @@ std::vector<WeightedSource> training_sources(const DataConfig& config) {
 
 fs::path cache_of(const DataConfig& config) { return config.cache ? fs::path(*config.cache) : default_cache(); }
 
+TextOptions text_options_of(const DataConfig& config) { return {.skip_invalid = config.on_error == "skip"}; }
+
 DatasetOptions options_of(const DataRequest& request, const Tokenizer* tokenizer) {
   DatasetOptions options{.context = request.context, .seed = request.seed, .vocab = request.vocab};
   if (tokenizer != nullptr) options.end_of_text = tokenizer->end_of_text();
@@ -78,7 +80,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const DataConfig& config, const OnProg
   if (config.bpe_vocab) {
     require(!text.files.empty(), "{}: these are tokens already, so no tokenizer can be trained on them: leave out data.bpe_vocab",
             text.name);
-    return open_trained_tokenizer(text, *config.bpe_vocab, cache_of(config), progress);
+    return open_trained_tokenizer(text, *config.bpe_vocab, cache_of(config), text_options_of(config), progress);
   }
   auto beside = tokenizer_beside(sources);
   require(
@@ -86,6 +88,13 @@ std::unique_ptr<Tokenizer> open_tokenizer(const DataConfig& config, const OnProg
       "{}: text needs a tokenizer: set data.tokenizer to \"bytes\" or a tokenizer.json, or data.bpe_vocab to the size of one to be trained",
       text.name);
   return beside;
+}
+
+std::string note_of(const std::string& source, const TextReport& left_out) {
+  if (left_out.invalid == 0) return "";
+  std::string note = fmt::format("{}: {} invalid files or lines were left out", source, left_out.invalid);
+  for (const std::string& reason : left_out.reasons) note += "; " + reason;
+  return note;
 }
 
 TrainingData open_training_data(const DataConfig& config, const Tokenizer* tokenizer, const DataRequest& request,
@@ -98,18 +107,26 @@ TrainingData open_training_data(const DataConfig& config, const Tokenizer* token
   options.shuffled = config.order == "shuffled";
 
   TrainingData data;
+  const auto open = [&](const std::string& name) {
+    OpenedSource opened = open_source(find_source(name), tokenizer, cache_of(config), text_options_of(config), progress);
+    if (!opened.rebuilt.empty()) data.notes.push_back(fmt::format("warning: tokenised again, the cache was damaged: {}", opened.rebuilt));
+    if (std::string note = note_of(name, opened.left_out); !note.empty()) data.notes.push_back(std::move(note));
+    return std::move(opened.tokens);
+  };
   TokenStream validation;
   std::vector<BlendDataset::Part> parts;
   for (const WeightedSource& source : training_sources(config)) {
-    TokenStream stream = open_source(find_source(source.name), tokenizer, cache_of(config), progress);
-    auto [rest, held_out] = stream.hold_out(config.validation_fraction);
+    auto [rest, held_out] = open(source.name).hold_out(config.validation_fraction);
     validation.append(held_out);
     parts.push_back({std::make_unique<StreamDataset>(source.name, std::move(rest), options), source.weight});
   }
+  require(config.validation_fraction == 0 || validation.size() > 0,
+          "data.validation_fraction {} keeps not a single token of any training file: make it larger, or 0 for no evaluation",
+          config.validation_fraction);
   std::string name = fmt::format("the last {:g}% of every training file", 100 * config.validation_fraction);
   if (config.validation) {
     name = *config.validation;
-    validation = open_source(find_source(name), tokenizer, cache_of(config), progress);
+    validation = open(name);
   }
   if (config.validation || config.validation_fraction > 0) {
     data.validation = std::make_unique<StreamDataset>(name, std::move(validation), sequential);
@@ -120,7 +137,7 @@ TrainingData open_training_data(const DataConfig& config, const Tokenizer* token
 
 std::unique_ptr<Dataset> open_dataset(const std::string& source, const Tokenizer* tokenizer, const DataRequest& request,
                                       const OnProgress& progress) {
-  TokenStream stream = open_source(find_source(source), tokenizer, default_cache(), progress);
+  TokenStream stream = open_source(find_source(source), tokenizer, default_cache(), {}, progress).tokens;
   return std::make_unique<StreamDataset>(source, std::move(stream), options_of(request, tokenizer));
 }
 

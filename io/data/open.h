@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "io/data/config.h"
 #include "io/data/dataset.h"
 #include "io/data/progress.h"
+#include "io/data/text_options.h"
 #include "io/tokenizer/tokenizer.h"
 
 namespace oxrse::io {
@@ -25,7 +27,11 @@ struct DataRequest {
 /// What training reads. Evaluation data is sequential; there is none when the config names none.
 struct TrainingData {
   std::unique_ptr<Dataset> train, validation;
+  std::vector<std::string> notes;  // what was left out of which source, for people
 };
+
+/// "t.jsonl: 2 invalid files or lines were left out; t.jsonl:7: not valid JSON; ...", or nothing when none were.
+std::string note_of(const std::string& source, const TextReport& left_out);
 
 /// Everything is opened, tokenised where it is text, and checked as far as is possible without reading terabytes.
 TrainingData open_training_data(const DataConfig& config, const Tokenizer* tokenizer, const DataRequest& request,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "engine/core/error.h"
@@ -19,21 +20,34 @@ constexpr std::uint64_t kCacheVersion = 1;  // changes when the same text would 
 
 using Shards = std::vector<std::shared_ptr<const TokenShard>>;
 
-/// Files of the text that the shards came from, as dataset.json knows them.
-std::vector<std::int64_t> tokens_of_files(const fs::path& index_file, const Shards& shards) {
+/// What dataset.json knows of shards that were made from text.
+struct Index {
+  std::vector<std::int64_t> tokens_of_files;
+  TextReport left_out;
+};
+
+TextReport left_out_from(const Json& json) {
+  return {.empty = json.at("empty"),
+          .duplicates = json.at("duplicates"),
+          .invalid = json.at("invalid"),
+          .reasons = json.at("reasons").get<std::vector<std::string>>()};
+}
+
+Index read_index(const fs::path& index_file, const Shards& shards) {
   std::int64_t tokens = 0;
   for (const auto& shard : shards) tokens += shard->size();
   try {
-    const Json index = Json::parse(read_file(index_file));
-    require(index.at("format") == "oxrse tokens" && index.at("version") == 1, "{} describes data of another format or version",
+    const Json json = Json::parse(read_file(index_file));
+    require(json.at("format") == "oxrse tokens" && json.at("version") == 1, "{} describes data of another format or version",
             index_file.string());
-    require(index.at("tokens") == tokens, "{} says {} tokens, but the shards next to it have {}: a shard is missing or is one too many",
-            index_file.string(), shown(index.at("tokens")), tokens);
-    std::vector<std::int64_t> counts;
+    require(json.at("tokens") == tokens, "{} says {} tokens, but the shards next to it have {}: a shard is missing or is one too many",
+            index_file.string(), shown(json.at("tokens")), tokens);
+    Index index;
     std::int64_t sum = 0;
-    for (const Json& file : index.at("files")) sum += counts.emplace_back(file.at("tokens").get<std::int64_t>());
+    for (const Json& file : json.at("files")) sum += index.tokens_of_files.emplace_back(file.at("tokens").get<std::int64_t>());
     require(sum == tokens, "{}: the files have {} tokens together, the shards {}", index_file.string(), sum, tokens);
-    return counts;
+    if (json.contains("left_out")) index.left_out = left_out_from(json.at("left_out"));
+    return index;
   } catch (const Json::exception& error) {
     fail("{} cannot be read: {}", index_file.string(), error.what());
   }
@@ -55,8 +69,9 @@ void append_file(TokenStream& stream, const Shards& shards, std::int64_t begin, 
 }
 
 /// A name for what is made from the text of `source` in a way that `recipe` stands for.
-std::string cache_key(const Source& source, std::uint64_t recipe) {
+std::string cache_key(const Source& source, const TextOptions& options, std::uint64_t recipe) {
   std::vector<std::uint64_t> parts = {kCacheVersion, recipe};
+  if (options.skip_invalid) parts.push_back(1);  // what skips must not hide the error from what does not
   for (const fs::path& file : source.files) {
     parts.push_back(xxh3_of_file(file));
     parts.push_back(is_jsonl(file) ? 1 : 0);
@@ -64,40 +79,66 @@ std::string cache_key(const Source& source, std::uint64_t recipe) {
   return hex(xxh3(std::as_bytes(std::span(parts))));
 }
 
-}  // namespace
-
-TokenStream open_tokens(const Source& source) {
-  Shards shards;
-  for (const fs::path& file : source.files) shards.push_back(open_token_shard(file));
-  TokenStream stream;
-  const fs::path index = fs::path(source.name) / "dataset.json";
-  if (!fs::exists(index)) {
-    for (const auto& shard : shards) stream.append(shard, 0, shard->size(), true);
-    return stream;
-  }
-  std::int64_t begin = 0;
-  for (const std::int64_t count : tokens_of_files(index, shards)) {
-    append_file(stream, shards, begin, count);
-    begin += count;
-  }
-  return stream;
-}
-
-TokenStream open_source(const Source& source, const Tokenizer* tokenizer, const fs::path& cache, const OnProgress& progress) {
-  if (source.kind == Source::Kind::Tokens) return open_tokens(source);
-  require(tokenizer != nullptr,
-          "{} is text, which needs a tokenizer: set data.tokenizer to \"bytes\" or a tokenizer.json, or data.bpe_vocab", source.name);
-  const fs::path directory = cache / ("tokens-" + cache_key(source, tokenizer->fingerprint()));
-  if (!fs::exists(directory / "dataset.json")) {
-    make_directory_atomically(directory, [&](const fs::path& temporary) { tokenise(source.files, *tokenizer, temporary, progress); });
-  }
+OpenedSource open_cached(const fs::path& directory) {
+  require(fs::exists(directory / "dataset.json"), "{} has no dataset.json", directory.string());
   return open_tokens(find_source(directory.string()));
 }
 
+}  // namespace
+
+OpenedSource open_tokens(const Source& source) {
+  Shards shards;
+  for (const fs::path& file : source.files) shards.push_back(open_token_shard(file));
+  OpenedSource opened;
+  const fs::path index_file = fs::path(source.name) / "dataset.json";
+  if (!fs::exists(index_file)) {
+    for (const auto& shard : shards) opened.tokens.append(shard, 0, shard->size(), true);
+    return opened;
+  }
+  Index index = read_index(index_file, shards);
+  std::int64_t begin = 0;
+  for (const std::int64_t count : index.tokens_of_files) {
+    append_file(opened.tokens, shards, begin, count);
+    begin += count;
+  }
+  opened.left_out = std::move(index.left_out);
+  return opened;
+}
+
+OpenedSource open_source(const Source& source, const Tokenizer* tokenizer, const fs::path& cache, const TextOptions& options,
+                         const OnProgress& progress) {
+  if (source.kind == Source::Kind::Tokens) return open_tokens(source);
+  require(tokenizer != nullptr,
+          "{} is text, which needs a tokenizer: set data.tokenizer to \"bytes\" or a tokenizer.json, or data.bpe_vocab", source.name);
+  const fs::path directory = cache / ("tokens-" + cache_key(source, options, tokenizer->fingerprint()));
+  std::string damage;
+  if (fs::exists(directory)) {
+    try {
+      return open_cached(directory);
+    } catch (const Error& error) {
+      damage = error.what();
+      fs::remove_all(directory);
+    }
+  }
+  if (!fs::exists(directory)) {
+    make_directory_atomically(
+        directory, [&](const fs::path& temporary) { tokenise(source.files, *tokenizer, temporary, {.text = options}, nullptr, progress); });
+  }
+  OpenedSource opened = open_cached(directory);
+  opened.rebuilt = std::move(damage);
+  return opened;
+}
+
 std::unique_ptr<Tokenizer> open_trained_tokenizer(const Source& source, std::int64_t vocab, const fs::path& cache,
-                                                  const OnProgress& progress) {
-  const fs::path file = cache / fmt::format("tokenizer-{}.json", cache_key(source, static_cast<std::uint64_t>(vocab)));
-  if (!fs::exists(file)) train_tokenizer(source.files, vocab, progress)->save(file.string());
+                                                  const TextOptions& options, const OnProgress& progress) {
+  const fs::path file = cache / fmt::format("tokenizer-{}.json", cache_key(source, options, static_cast<std::uint64_t>(vocab)));
+  if (fs::exists(file)) {
+    try {
+      return load_tokenizer(file.string());
+    } catch (const Error&) {  // damaged: the same is trained again
+    }
+  }
+  train_tokenizer(source.files, vocab, options, progress)->save(file.string());
   return load_tokenizer(file.string());
 }
 

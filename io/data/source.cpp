@@ -11,6 +11,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Whether the file is the index of a .bin that is listed, too.
+bool is_index(const fs::path& file) { return file.extension() == ".idx" && fs::exists(fs::path(file).replace_extension(".bin")); }
+
 bool is_ours(const fs::path& file) {
   const std::string name = file.filename().string();
   return name.starts_with(".") || name == "dataset.json" || name == "tokenizer.json" || file.extension() == ".tmp";
@@ -23,7 +26,7 @@ std::vector<fs::path> files_below(const fs::path& directory) {
     const bool hidden = entry.path().filename().string().starts_with(".");
     if (hidden && entry.is_directory()) {
       entries.disable_recursion_pending();
-    } else if (entry.is_regular_file() && !is_ours(entry.path())) {
+    } else if (entry.is_regular_file() && !is_ours(entry.path()) && !is_index(entry.path())) {
       files.push_back(entry.path());
     }
   }
@@ -46,9 +49,14 @@ Source find_source(const std::string& name) {
   Source source;
   source.name = name;
   if (!fs::is_directory(name)) {
+    require(fs::is_regular_file(name), "{} is neither a file nor a directory (a pipe or a device?); write it to a file first", name);
     source.files = {name};
   } else {
-    source.files = files_below(name);
+    try {
+      source.files = files_below(name);
+    } catch (const fs::filesystem_error& error) {
+      fail("the directory {} cannot be searched: {}: {}", name, error.path1().string(), error.code().message());
+    }
     require(!source.files.empty(), "the directory {} has no files to read data from", name);
   }
   source.kind = kind_of_file(source.files.front());

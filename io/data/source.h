@@ -7,7 +7,7 @@
 namespace oxrse::io {
 
 /// What a SOURCE on the command line or in a config names: one file, or the files below a directory in the order of their names.
-/// Hidden files and what Oxrse keeps beside shards (dataset.json, tokenizer.json, *.tmp) do not count.
+/// Hidden files, what Oxrse keeps beside shards (dataset.json, tokenizer.json, *.tmp) and the .idx of a .bin do not count.
 struct Source {
   enum class Kind { Text, Tokens };  // Text: UTF-8 text and JSONL, to be tokenised. Tokens: shards.
   std::string name;                  // as it was given

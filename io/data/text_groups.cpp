@@ -12,14 +12,17 @@ constexpr std::size_t kPartCost = 64;  // in bytes, so that groups of tiny docum
 
 TextGroups::Group TextGroups::next() {
   const std::lock_guard lock(guard_);
-  Group group{.number = next_number_++, .parts = {}, .bytes_read = 0};
+  if (failed_) return {};
+  failed_ = true;  // unless all goes well
+  Group group{.number = next_number_++, .parts = {}, .end = {}};
   for (std::size_t size = 0; size < kGroupBytes;) {
     auto part = reader_.next();
     if (!part) break;
     size += part->text.size() + kPartCost;
     group.parts.push_back(std::move(*part));
   }
-  group.bytes_read = reader_.bytes_read();
+  group.end = reader_.position();
+  failed_ = false;
   return group;
 }
 

@@ -8,6 +8,7 @@
 #include "engine/core/error.h"
 #include "io/checksum.h"
 #include "io/data/hdf5_shard.h"
+#include "io/data/megatron_shard.h"
 
 namespace oxrse::io {
 namespace {
@@ -77,15 +78,18 @@ void TokenShard::read(std::int64_t begin, std::span<std::int32_t> tokens) const 
 
 bool is_token_shard(const std::filesystem::path& path) {
   const MappedFile file(path);
-  return is_hdf5(file) || llmc_format(file) != nullptr;
+  return is_hdf5(file) || llmc_format(file) != nullptr || is_megatron(path);
 }
 
 std::shared_ptr<const TokenShard> open_token_shard(const std::filesystem::path& path) {
   MappedFile file(path);
+  if (!is_megatron(path)) require(file.size() > 0, "{} is empty, which no token shard is", path.string());
   if (is_hdf5(file)) return open_hdf5_shard(path, std::move(file));
+  if (is_megatron(path)) return open_megatron_shard(path);
   const LlmcFormat* format = llmc_format(file);
-  require(format != nullptr, "{} is not a token shard: it starts with {}, expected {} or {} (llm.c) or an HDF5 file", path.string(),
-          word(file, 0), kLlmcFormats[0].magic, kLlmcFormats[1].magic);
+  require(format != nullptr,
+          "{} is not a token shard: it starts with {}, expected {} or {} (llm.c), an HDF5 file, or an .idx beside it (Megatron)",
+          path.string(), word(file, 0), kLlmcFormats[0].magic, kLlmcFormats[1].magic);
   return open_llmc_shard(path, std::move(file), *format);
 }
 

@@ -43,8 +43,8 @@ class TokenShard {
 /// Whether the file starts like a token shard of a format that is known.
 bool is_token_shard(const std::filesystem::path& path);
 
-/// Opens llm.c's .bin (256 int32 {20240520, 1, n} and n uint16, or {20240801, 7, n} and n uint32) or our own HDF5 shard. An Error names
-/// the file and what is wrong with it; so does one without tokens.
+/// Opens llm.c's .bin (256 int32 {20240520, 1, n} and n uint16, or {20240801, 7, n} and n uint32), Megatron's .bin with its .idx, or our
+/// own HDF5 shard. An Error names the file and what is wrong with it; so does one without tokens.
 std::shared_ptr<const TokenShard> open_token_shard(const std::filesystem::path& path);
 
 /// A fingerprint of tokens from their number and 64 samples of 4 KiB, because reading a terabyte to name it would take too long.

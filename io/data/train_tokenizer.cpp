@@ -12,8 +12,10 @@
 namespace oxrse::io {
 namespace {
 
-WordCounts count_words(const std::vector<std::filesystem::path>& files, const Splitter& splitter, const OnProgress& progress) {
-  TextGroups groups(TextReader(files, [&](std::string_view text, std::size_t from) { return splitter.cut(text, from); }));
+WordCounts count_words(const std::vector<std::filesystem::path>& files, const Splitter& splitter, const TextOptions& options,
+                       const OnProgress& progress) {
+  TextGroups groups(TextReader(
+      files, [&](std::string_view text, std::size_t from) { return splitter.cut(text, from); }, options));
   WordCounts all;
   std::mutex guard;
   on_all_cores(std::max(1U, std::thread::hardware_concurrency()), [&](std::size_t) {
@@ -22,22 +24,22 @@ WordCounts count_words(const std::vector<std::filesystem::path>& files, const Sp
       for (const TextPart& part : group.parts) splitter.split(part.text, [&](std::string_view word) { counts.add(word); });
       if (!progress) continue;
       const std::lock_guard lock(guard);
-      progress({.what = "counting words", .unit = "bytes", .done = group.bytes_read, .total = groups.reader().bytes_in_all()});
+      progress({.what = "counting words", .unit = "bytes", .done = group.end.bytes_read, .total = groups.bytes_in_all()});
     }
     const std::lock_guard lock(guard);
     all.add(counts);
   });
-  const std::int64_t bytes = groups.reader().bytes_in_all();
+  const std::int64_t bytes = groups.bytes_in_all();
   if (progress) progress({.what = "counting words", .unit = "bytes", .done = bytes, .total = bytes});
   return all;
 }
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> train_tokenizer(const std::vector<std::filesystem::path>& files, std::int64_t vocab,
+std::unique_ptr<Tokenizer> train_tokenizer(const std::vector<std::filesystem::path>& files, std::int64_t vocab, const TextOptions& options,
                                            const OnProgress& progress) {
   const Splitter splitter{std::string(kLlama3Pattern)};
-  const WordCounts counts = count_words(files, splitter, progress);
+  const WordCounts counts = count_words(files, splitter, options, progress);
   const auto report = [&](std::int64_t tokens) {
     if (progress) progress({.what = "training the tokenizer", .unit = "tokens", .done = tokens, .total = vocab});
   };

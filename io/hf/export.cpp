@@ -8,7 +8,7 @@
 #include "io/hf/name_map.h"
 #include "io/hf/transpose.h"
 #include "io/model_zoo.h"
-#include "io/safetensors/safetensors_writer.h"
+#include "io/safetensors/safetensors_model_writer.h"
 
 namespace oxrse::io {
 namespace {
@@ -47,6 +47,12 @@ void check_nothing_left(const Checkpoint& checkpoint, const std::vector<HfTensor
   }
 }
 
+double as_double(double value) { return value; }
+template <class T>
+double as_double(T value) {
+  return static_cast<double>(static_cast<float>(value));
+}
+
 /// A finite value that became infinite in the narrower type is an Error.
 void check_range(const Tensor& narrow, const ConstTensor& wide, const std::string& name) {
   visit_floating(narrow.dtype(), [&](auto narrow_tag) {
@@ -54,8 +60,8 @@ void check_range(const Tensor& narrow, const ConstTensor& wide, const std::strin
       const auto* n = narrow.data<typename decltype(narrow_tag)::type>();
       const auto* w = wide.data<typename decltype(wide_tag)::type>();
       for (std::int64_t i = 0; i < narrow.count(); ++i) {
-        const auto from = static_cast<double>(static_cast<float>(w[i]));
-        require(!std::isinf(static_cast<float>(n[i])) || std::isinf(from), "{}: element {} is {}, which {} cannot hold", name, i, from,
+        const double from = as_double(w[i]);
+        require(!std::isinf(as_double(n[i])) || std::isinf(from), "{}: element {} is {}, which {} cannot hold", name, i, from,
                 name_of(narrow.dtype()));
       }
     });
@@ -91,7 +97,7 @@ class Export {
     const Json config = map_.config_from(model_, type_of(*stored_.front()));
     write_file_atomically(directory / "config.json", config.dump(2) + "\n");
     if (!checkpoint_.tokenizer_json().empty()) write_file_atomically(directory / "tokenizer.json", checkpoint_.tokenizer_json());
-    SafetensorsWriter writer(directory / "model.safetensors", table());
+    SafetensorsModelWriter writer(directory, table(), options_.shard_bytes);
     for (std::size_t i = 0; i < tensors_.size(); ++i) write_parts(tensors_[i], *stored_[i], writer);
     writer.commit();
   }
@@ -115,7 +121,7 @@ class Export {
     return table;
   }
 
-  void write_parts(const HfTensor& tensor, const StoredTensor& stored, SafetensorsWriter& writer) const {
+  void write_parts(const HfTensor& tensor, const StoredTensor& stored, SafetensorsModelWriter& writer) const {
     const DType type = type_of(stored);
     std::vector<std::byte> whole, turned;
     read_as(checkpoint_, stored, type, whole);

@@ -84,6 +84,7 @@ void check_metadata(const Json& json) {
 /// The tensors' bytes, in order, must leave no byte out and use none twice.
 void check_coverage(const std::map<std::string, SafeTensor, std::less<>>& tensors, std::int64_t begin, std::int64_t end) {
   std::vector<const std::pair<const std::string, SafeTensor>*> ordered;
+  ordered.reserve(tensors.size());
   for (const auto& entry : tensors) ordered.push_back(&entry);
   std::sort(ordered.begin(), ordered.end(), [](const auto* a, const auto* b) {
     return std::pair(a->second.begin, a->second.end) < std::pair(b->second.begin, b->second.end);

@@ -36,7 +36,7 @@ const SortedJson& member(const SortedJson& object, const char* key) {
 /// Refuses a member that is there with another value than "off".
 void require_off(const SortedJson& object, const char* key, const std::string& where) {
   const SortedJson& value = member(object, key);
-  const bool off = value.is_null() || value == false || value == "" || value == 0.0;
+  const bool off = value.is_null() || value == false || (value.is_string() && value.get_ref<const std::string&>().empty()) || value == 0.0;
   require(off, "{}.{} is {}, which is not supported", where, key, shown_value(value));
 }
 

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,9 +8,10 @@
 #include <functional>
 #include <random>
 
+#include "io/checkpoint/share.h"
 #include "io/files.h"
 #include "tests/catch.h"
-#include "tests/io/checkpoint_fixture.h"
+#include "tests/io/checkpoint_ranks.h"
 
 namespace oxrse::io {
 namespace {
@@ -49,35 +51,55 @@ std::int64_t step_of_whole(const std::filesystem::path& checkpoints, Warnings& w
   return checkpoint.step();
 }
 
+/// Saves by so many processes of the group that the caller leads.
+void save_state(const std::filesystem::path& checkpoints, const SmallState& state, std::int64_t ranks) {
+  if (ranks == 1) return state.save(checkpoints, 2);
+  save_by(
+      checkpoints, state.state, ranks,
+      [&](std::int64_t rank, std::int64_t n) {
+        return share_of(state.entries, {rank, n});
+      },
+      2);
+}
+
 /// Saves step after step and reports each as done.
-[[noreturn]] void save_forever(const std::filesystem::path& checkpoints, std::int64_t step, std::int64_t large, int report) {
+[[noreturn]] void save_forever(const std::filesystem::path& checkpoints, std::int64_t step, std::int64_t large, std::int64_t ranks,
+                               int report) {
+  ::setpgid(0, 0);
   for (;; ++step) {
-    SmallState(step, large).save(checkpoints, 2);
+    save_state(checkpoints, SmallState(step, large), ranks);
     if (::write(report, &step, sizeof step) != sizeof step) ::_exit(1);
   }
 }
 
-TEST_CASE("a kill at any moment of saving loses nothing that was saved") {
-  const char* asked = std::getenv("OXRSE_TEST_KILLS");
-  const int kills = asked != nullptr ? std::atoi(asked) : 20;
+std::int64_t number_from_environment(const char* name, std::int64_t otherwise) {
+  const char* asked = std::getenv(name);
+  return asked != nullptr ? std::atoll(asked) : otherwise;
+}
+
+// The long form: OXRSE_TEST_KILLS=200.
+TEST_CASE("a kill at any moment of saving loses nothing that was saved", "[C1]") {
+  const std::int64_t ranks = GENERATE(1, 2, 3);
+  const std::int64_t kills = number_from_environment("OXRSE_TEST_KILLS", ranks == 1 ? 20 : 8);
   constexpr std::int64_t kLarge = 300'000;
   const TemporaryDirectory dir;
   const auto begin = std::chrono::steady_clock::now();
-  SmallState(1, kLarge).save(dir.path());
+  save_state(dir.path(), SmallState(1, kLarge), ranks);
   const auto save_us = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count() + 1;
   std::int64_t saved = 1;
   std::mt19937 random(42);
-  for (int kill = 0; kill < kills; ++kill) {
+  for (std::int64_t kill = 0; kill < kills; ++kill) {
     int ends[2];
-    REQUIRE(::pipe(ends) == 0);
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
     const pid_t child = ::fork();
-    if (child == 0) save_forever(dir.path(), saved + 1, kLarge, ends[1]);
+    if (child == 0) save_forever(dir.path(), saved + 1, kLarge, ranks, ends[1]);
+    ::setpgid(child, child);  // whoever is first
     ::close(ends[1]);
     if (kill % 4 == 0) CHECK(::read(ends[0], &saved, sizeof saved) == sizeof saved);  // however slow the machine: some saves end
     ::usleep(static_cast<useconds_t>(random() % (2 * save_us)));
-    ::kill(child, SIGKILL);
+    ::kill(-child, SIGKILL);
     ::waitpid(child, nullptr, 0);
-    while (::read(ends[0], &saved, sizeof saved) == sizeof saved) {
+    while (::read(ends[0], &saved, sizeof saved) == sizeof saved) {  // until the last of the group is gone
     }
     ::close(ends[0]);
     Warnings warnings;
@@ -104,25 +126,37 @@ TEST_CASE("a LATEST that names no checkpoint is repaired") {
   }
 }
 
-TEST_CASE("a flipped byte anywhere is noticed and the checkpoint before is taken") {
+// The long form: OXRSE_TEST_FLIPS=500.
+TEST_CASE("a flipped byte anywhere is noticed and the checkpoint before is taken", "[C3]") {
+  const std::int64_t ranks = GENERATE(1, 3);
+  const std::int64_t flips = number_from_environment("OXRSE_TEST_FLIPS", 120);
   const TemporaryDirectory dir;
-  SmallState(100).save(dir.path());
-  SmallState(200).save(dir.path());
+  save_state(dir.path(), SmallState(100), ranks);
+  save_state(dir.path(), SmallState(200), ranks);
+  const std::vector<std::string> names = names_of(dir / "step_0000000200");
+  REQUIRE(names.size() == static_cast<std::size_t>(ranks) + 1);
   std::mt19937 random(7);
-  for (const char* name : {"shard_r00000.h5", "manifest.json"}) {
+  for (std::int64_t i = 0; i < flips; ++i) {
+    const std::string& name = names[random() % names.size()];
     const auto path = dir / "step_0000000200" / name;
-    const std::size_t size = std::filesystem::file_size(path);
-    for (int i = 0; i < 60; ++i) {
-      const std::size_t place = random() % size;
-      CAPTURE(name, place);
-      flip_byte(path, place);
-      Warnings warnings;
-      CHECK(step_of_whole(dir.path(), warnings) == 100);
-      REQUIRE_FALSE(warnings.texts.empty());
-      CHECK_THAT(warnings.texts.front(), Contains(path.string()));
-      CHECK_THROWS_WITH(Checkpoint::open(dir / "step_0000000200", warnings.sink()), Contains(path.string()));
-      flip_byte(path, place);
-    }
+    const std::size_t place = random() % std::filesystem::file_size(path);
+    CAPTURE(name, place);
+    flip_byte(path, place);
+    Warnings warnings;
+    CHECK(step_of_whole(dir.path(), warnings) == 100);
+    REQUIRE_FALSE(warnings.texts.empty());
+    CHECK_THAT(warnings.texts.front(), Contains(path.string()));
+    Warnings while_loading;
+    std::int64_t loaded = 0;
+    Checkpoint::load(dir.path(), while_loading.sink(), Need::Everything, [&](const Checkpoint& checkpoint) {
+      for (const CheckpointEntry& entry : SmallState(100).entries) read_bytes(checkpoint, entry);
+      loaded = checkpoint.step();
+    });
+    CHECK(loaded == 100);
+    REQUIRE_FALSE(while_loading.texts.empty());
+    CHECK_THAT(while_loading.texts.front(), Contains(path.string()));
+    CHECK_THROWS_WITH(Checkpoint::open(dir / "step_0000000200", warnings.sink()), Contains(path.string()));
+    flip_byte(path, place);
   }
   Warnings warnings;
   CHECK(step_of_whole(dir.path(), warnings) == 200);
@@ -161,7 +195,7 @@ TEST_CASE("missing, shortened and foreign files are named") {
   put(shard, whole.substr(0, whole.size() / 2));
   expect("bytes where");
   put(shard, read_file(dir / "step_0000000100" / "shard_r00000.h5"));
-  expect("damaged");
+  expect("it is shard 0 of 1 of step 100");
   std::filesystem::remove(dir / "step_0000000200" / "manifest.json");
   Warnings warnings;
   CHECK(step_of_whole(dir.path(), warnings) == 100);

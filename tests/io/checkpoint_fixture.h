@@ -1,11 +1,14 @@
 #pragma once
 
+#include <array>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "io/checkpoint/checkpoint.h"
+#include "tests/catch.h"
 #include "tests/io/temporary.h"
 
 namespace oxrse::io {
@@ -26,6 +29,17 @@ inline std::string read_bytes(const Checkpoint& checkpoint, const CheckpointEntr
   std::string bytes(static_cast<std::size_t>(entry.tensor.bytes()), '?');
   checkpoint.read(entry.name, entry.part, Tensor(reinterpret_cast<std::byte*>(bytes.data()), entry.tensor.dtype(), entry.tensor.sizes()));
   return bytes;
+}
+
+/// What a shell command prints; it must succeed.
+inline std::string output_of(const std::string& command) {
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string output;
+  std::array<char, 4096> buffer{};
+  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), n);
+  REQUIRE(::pclose(pipe) == 0);
+  return output;
 }
 
 /// A few tensors of every type and of odd sizes, whose values depend on the step.

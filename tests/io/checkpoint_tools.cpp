@@ -10,16 +10,6 @@
 namespace oxrse::io {
 namespace {
 
-std::string output_of(const std::string& command) {
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::string output;
-  std::array<char, 4096> buffer{};
-  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), n);
-  REQUIRE(::pclose(pipe) == 0);
-  return output;
-}
-
 /// The values h5dump prints for a dataset.
 std::vector<double> dumped(const std::filesystem::path& file, const std::string& dataset) {
   std::string text = output_of("h5dump -y -w 1 -m %.9g -d '" + dataset + "' " + file.string());

@@ -1,6 +1,8 @@
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <functional>
 #include <iterator>
 #include <random>
 
@@ -19,7 +21,7 @@ namespace {
 
 /// Every token of a source, tokenised through a cache in `directory`.
 std::vector<std::int32_t> tokens_of(const std::filesystem::path& source, const Tokenizer& tokenizer, const std::filesystem::path& cache) {
-  const TokenStream stream = open_source(find_source(source.string()), &tokenizer, cache, {});
+  const TokenStream stream = open_source(find_source(source.string()), &tokenizer, cache, {}, {}).tokens;
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(stream.size()));
   stream.read(0, tokens);
   return tokens;
@@ -92,6 +94,16 @@ TEST_CASE("text that cannot be used is refused with file and place", "[data]") {
   CHECK_THAT(message_of([&] { open_tokenizer(config); }), Contains("no data is named"));
 }
 
+TEST_CASE("pipes and loops of links are refused with their names", "[data]") {
+  TemporaryDirectory directory;
+  REQUIRE(::mkfifo((directory / "pipe").c_str(), 0600) == 0);
+  CHECK_THAT(refusal(directory, "pipe"), Contains("pipe is neither a file nor a directory"));
+  std::filesystem::create_directory(directory / "loop");
+  std::filesystem::create_directory_symlink(directory / "loop", directory / "loop/again");
+  write_text(directory / "loop/a.txt", "text");
+  CHECK_THAT(refusal(directory, "loop"), Contains("loop cannot be searched"));
+}
+
 TEST_CASE("a malformed line of JSONL is named", "[data]") {
   TemporaryDirectory directory;
   const auto with_line_7 = [&](std::string_view line) {
@@ -107,6 +119,9 @@ TEST_CASE("a malformed line of JSONL is named", "[data]") {
   CHECK_THAT(with_line_7(R"({"text": 5})"), Contains("t.jsonl:7: found"));
   CHECK_THAT(with_line_7(R"(["text"])"), Contains("t.jsonl:7: found"));
   CHECK_THAT(with_line_7("{\"text\": \"\xff\"}"), Contains("t.jsonl:7: not valid JSON"));
+  CHECK_THAT(with_line_7(R"({"text": "x", "deep": )" + std::string(200000, '[')),
+             Contains("t.jsonl:7: not valid JSON (nested more than 200"));
+  CHECK_THAT(with_line_7(R"({"text": "x"} x)"), Contains("t.jsonl:7: not valid JSON (at byte 15") && !Contains("line 1"));
   write_text(directory / "empties.jsonl", "{\"text\": \"\"}\n\n");
   CHECK_THAT(refusal(directory, "empties.jsonl"), Contains("empties.jsonl has no documents"));
 }
@@ -220,7 +235,7 @@ TEST_CASE("shards are written and read again, over several of them", "[data]") {
   writer.finish();
   const Source source = find_source((directory / "out").string());
   CHECK(source.files.size() == 5);
-  const TokenStream stream = open_tokens(source);
+  const TokenStream stream = open_tokens(source).tokens;
   std::vector<std::int32_t> tokens(20);
   stream.read(0, tokens);
   CHECK(bytes->decode(tokens) == "abcdefghijklmnopqrst");
@@ -232,4 +247,44 @@ TEST_CASE("shards are written and read again, over several of them", "[data]") {
   CHECK_THAT(stream.locate(4), Contains("shard_00001.h5, byte "));
   std::filesystem::remove(directory / "out/shard_00004.h5");
   CHECK_THAT(message_of([&] { open_tokens(find_source((directory / "out").string())); }), Contains("dataset.json says 20 tokens"));
+}
+
+TEST_CASE("a flipped byte in a shard is named, and what is damaged in the cache is made again", "[data]") {
+  TemporaryDirectory directory;
+  const auto bytes = load_tokenizer("bytes");
+  write_text(directory / "t.txt", kSmallText);
+  const DataConfig config = config_for(directory / "t.txt", directory);
+  const DataRequest request{.context = 4, .seed = 1, .vocab = 256};
+  const auto expected = tokens_of(directory / "t.txt", *bytes, directory / "cache");
+  const std::filesystem::path cached = std::filesystem::directory_iterator(directory / "cache")->path();
+  const std::string whole = read_file(cached / "shard_00000.h5");
+  const auto damage = [&](const std::function<void()>& how) {
+    how();
+    const TrainingData data = open_training_data(config, bytes.get(), request);
+    CHECK((read_file(cached / "shard_00000.h5") == whole));
+    CHECK(tokens_of(directory / "t.txt", *bytes, directory / "cache") == expected);
+    REQUIRE(data.notes.size() == 1);
+    return data.notes[0];
+  };
+  const std::string word("v\0o\0i\0d\0", 8);  // two bytes a token
+  REQUIRE(whole.find(word) != std::string::npos);
+  std::string flipped = whole;
+  flipped[whole.find(word)] ^= 1;
+  CHECK_THAT(damage([&] { write_text(cached / "shard_00000.h5", flipped); }), Contains("shard_00000.h5: the checksum of /tokens"));
+  CHECK_THAT(damage([&] { write_text(cached / "shard_00000.h5", whole.substr(0, whole.size() / 2)); }), Contains("cache was damaged"));
+  CHECK_THAT(damage([&] { write_text(cached / "dataset.json", "{"); }), Contains("dataset.json"));
+  CHECK_THAT(damage([&] { std::filesystem::remove(cached / "dataset.json"); }), Contains("no dataset.json"));
+}
+
+TEST_CASE("pipes, empty shards and fractions of nothing are refused with their names", "[data]") {
+  TemporaryDirectory directory;
+  REQUIRE(::mkfifo((directory / "pipe").c_str(), 0600) == 0);
+  CHECK_THAT(refusal(directory, "pipe"), Contains("pipe is neither a file nor a directory"));
+  write_text(directory / "empty.bin", "");
+  CHECK_THAT(refusal(directory, "empty.bin"), Contains("empty.bin is empty"));
+  write_text(directory / "t.txt", kSmallText);
+  DataConfig config = config_for(directory / "t.txt", directory);
+  config.validation_fraction = 1e-9;
+  const auto bytes = load_tokenizer("bytes");
+  CHECK_THAT(message_of([&] { open_training_data(config, bytes.get(), {.context = 4}); }), Contains("data.validation_fraction 1e-09"));
 }

@@ -1,11 +1,13 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "io/checkpoint/checkpoint.h"
 #include "io/files.h"
 #include "io/hf/export.h"
 #include "io/hf/import.h"
+#include "io/safetensors/safetensors_file.h"
 #include "io/safetensors/safetensors_model.h"
 #include "io/safetensors/safetensors_writer.h"
 #include "tests/catch.h"
@@ -219,6 +221,73 @@ TEST_CASE("import and export give back the same weights and config, bit for bit"
       CHECK(read_file(hf.dir / "second" / "step_0000000000" / "shard_r00000.h5") ==
             read_file(hf.out / "step_0000000000" / "shard_r00000.h5"));
     }
+  }
+}
+
+TEST_CASE("weights beyond a size are exported into several files with an index, and imported from them") {
+  HfDirectory hf(llama_config(), llama_shapes(2));
+  const Checkpoint checkpoint = hf.imported();
+  export_hf(checkpoint, hf.again, {.family = "", .dtype = {}, .shard_bytes = 1000});
+  check_same_weights(hf.path, hf.again);
+  CHECK_FALSE(std::filesystem::exists(hf.again / "model.safetensors"));
+  const Json index = Json::parse(read_file(hf.again / "model.safetensors.index.json"));
+  std::int64_t total = 0;
+  std::set<std::string> files;
+  for (const auto& [name, file] : index.at("weight_map").items()) files.insert(file.get<std::string>());
+  for (const std::string& file : files) {
+    const SafetensorsFile shard(hf.again / file);
+    std::int64_t bytes = 0;
+    for (const auto& [name, tensor] : shard.tensors()) {
+      CHECK(index.at("weight_map").at(name) == file);
+      bytes += tensor.end - tensor.begin;
+    }
+    CHECK(bytes <= 1000);
+    total += bytes;
+  }
+  CHECK(files.size() > 2);
+  CHECK(*files.begin() == fmt::format("model-00001-of-{:05}.safetensors", files.size()));
+  CHECK(index.at("metadata").at("total_size") == total);
+  import_hf(hf.again, hf.dir / "second", hf.warnings.sink());
+  CHECK(read_file(hf.dir / "second" / "step_0000000000" / "shard_r00000.h5") == read_file(hf.out / "step_0000000000" / "shard_r00000.h5"));
+
+  export_hf(checkpoint, hf.dir / "tiny", {.family = "", .dtype = {}, .shard_bytes = 1});  // a file for every tensor
+  check_same_weights(hf.path, hf.dir / "tiny");
+  CHECK(std::filesystem::exists(hf.dir / "tiny/model-00021-of-00021.safetensors"));
+  CHECK_THROWS_WITH(export_hf(checkpoint, hf.dir / "none", {.family = "", .dtype = {}, .shard_bytes = 0}), Contains("at most 0 bytes"));
+}
+
+TEST_CASE("qwen2's biases and mistral's window are where the model looks for them") {
+  Json qwen2 = llama_config();
+  qwen2["model_type"] = "qwen2";
+  qwen2["hidden_size"] = kH * kD;
+  qwen2.erase("head_dim");
+  Shapes shapes = llama_shapes(2);
+  for (auto& [name, shape] : shapes) std::replace(shape.begin(), shape.end(), kC, kH * kD);
+  for (const std::string n : {"q", "k", "v"}) {
+    for (const std::string l : {"0", "1"}) {
+      shapes.push_back({"model.layers." + l + ".self_attn." + n + "_proj.bias", {n == "q" ? kH * kD : kK * kD}});
+    }
+  }
+  const std::size_t first = llama_shapes(2).size();  // the biases: q of layer 0, q of layer 1, k of 0, ...
+  HfDirectory hf(qwen2, shapes);
+  const Checkpoint checkpoint = hf.imported();
+  CHECK(checkpoint.config().at("model").at("qkv_bias") == true);
+  CHECK(checkpoint.config().at("model").at("bias") == false);
+  const auto bias = read_floats(checkpoint, "blocks.1.attention.qkv.bias", {(kH + 2 * kK) * kD});
+  CHECK(bias[2] == value_at(first + 1, 2));
+  CHECK(bias[static_cast<std::size_t>(kH * kD + 1)] == value_at(first + 3, 1));
+  CHECK(bias[static_cast<std::size_t>((kH + kK) * kD)] == value_at(first + 5, 0));
+  CHECK_THAT(HfDirectory(qwen2, llama_shapes(2)).why_refused(), Contains("has shape") || Contains("no tensor"));
+
+  for (const Json& window : {Json(4), Json(nullptr)}) {
+    Json mistral = llama_config();
+    mistral["model_type"] = "mistral";
+    mistral["sliding_window"] = window;
+    HfDirectory directory(mistral, llama_shapes(2));
+    const Checkpoint imported = directory.imported();
+    CHECK(imported.config().at("model").at("window") == (window.is_null() ? Json(0) : window));
+    export_hf(imported, directory.again, {.family = "mistral", .dtype = {}});
+    CHECK(Json::parse(read_file(directory.again / "config.json")).at("sliding_window") == window);
   }
 }
 

@@ -48,7 +48,7 @@ TEST_CASE("pairwise accumulation adds as a tree over the micro-batches", "[nn]")
   const std::int64_t micro_batches = GENERATE(1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 33);
   Fixture f;
   Gradients gradients;
-  gradients.allocate(f.context, f.store, micro_batches, Gradients::Order::Pairwise);
+  gradients.allocate(f.context, f.store, {0, micro_batches, micro_batches}, Gradients::Order::Pairwise);
   for (int step = 0; step < 2; ++step) {
     gradients.begin_step();
     for (std::int64_t m = 0; m < micro_batches; ++m) {
@@ -66,7 +66,7 @@ TEST_CASE("pairwise accumulation adds as a tree over the micro-batches", "[nn]")
 TEST_CASE("sequential accumulation adds one after the other in one buffer", "[nn]") {
   Fixture f;
   Gradients gradients;
-  gradients.allocate(f.context, f.store, 13, Gradients::Order::Sequential);
+  gradients.allocate(f.context, f.store, {0, 13, 13}, Gradients::Order::Sequential);
   gradients.begin_step();
   for (std::int64_t m = 0; m < 13; ++m) {
     f.add(gradients, f.a, m);
@@ -88,7 +88,7 @@ TEST_CASE("pairwise accumulation takes a buffer more for every doubling", "[nn]"
   const auto buffers = [](std::int64_t micro_batches) {
     Fixture f(Mode::Plan);
     Gradients gradients;
-    gradients.allocate(f.context, f.store, micro_batches, Gradients::Order::Pairwise);
+    gradients.allocate(f.context, f.store, {0, micro_batches, micro_batches}, Gradients::Order::Pairwise);
     return f.arena.use()[Memory::Gradients] / (3 * 64);  // 21 floats take two cache lines, 5 one
   };
   CHECK(buffers(1) == 1);
@@ -100,7 +100,7 @@ TEST_CASE("pairwise accumulation takes a buffer more for every doubling", "[nn]"
 TEST_CASE("a parameter without a gradient is named", "[nn]") {
   Fixture f;
   Gradients gradients;
-  gradients.allocate(f.context, f.store, 1, Gradients::Order::Pairwise);
+  gradients.allocate(f.context, f.store, {0, 1, 1}, Gradients::Order::Pairwise);
   gradients.begin_step();
   f.add(gradients, f.a, 0);
   CHECK_THROWS_WITH(gradients.end_micro_batch(f.context), Catch::Matchers::Contains("parameter b received no gradient"));

@@ -28,7 +28,7 @@ class Tiny {
         model_(setup.model, store_, setup.recompute) {
     store_.allocate(context_, setup.compute);
     model_.prepare(context_, setup.compute);
-    gradients_.allocate(context_, store_, 1, Gradients::Order::Pairwise);
+    gradients_.allocate(context_, store_, {0, 1, 1}, Gradients::Order::Pairwise);
     loss_ = arena_.make(DType::F64, {1}, Memory::Workspace);
     store_.initialize(context_, 7);
     randomize();

@@ -71,10 +71,10 @@ TEST_CASE("every config key is in the generated help") {
   }
 }
 
-TEST_CASE("doctor refuses several tasks of one-process runs") {
+TEST_CASE("doctor refuses tasks that do not know of each other") {
   const CommandResult result = run_command("doctor", "SLURM_NTASKS=4");
   CHECK(result.exit_code == 1);
-  CHECK_THAT(result.out, Contains("PROBLEM") && Contains("SLURM_NTASKS=4"));
+  CHECK_THAT(result.out, Contains("PROBLEM") && Contains("Slurm started 4 tasks"));
   CHECK_THAT(result.err, StartsWith("error: "));
 }
 

@@ -72,7 +72,7 @@ TEST_CASE("an overflow in fp16 skips the step and halves the scale; a checkpoint
                        .state = checkpoint_state(fixture.training(), progress, fixture.config(), &fixture.data()),
                        .config = write_config(fixture.config()),
                        .tokenizer_json = ""},
-                      checkpoint_entries(fixture.training()), 0, no_warning);
+                      checkpoint_entries(fixture.training(), fixture.config().checkpoint), 0, no_warning);
   Fixture resumed(fixture.config());
   const Progress restored = restore(resumed.training(), io::Checkpoint::open(directory.path(), no_warning), &resumed.data());
   CHECK(restored.step == 3);

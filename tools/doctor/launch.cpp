@@ -1,20 +1,21 @@
-#include <cstdlib>
-
+#include "comm/transport/mpi.h"
+#include "engine/core/error.h"
 #include "tools/doctor/report.h"
 
 namespace oxrse::tools {
 
 void examine_launch(DoctorReport& report) {
-  // Set by srun, by MPICH's and by Open MPI's launcher.
-  for (const char* variable : {"SLURM_NTASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}) {
-    const char* value = std::getenv(variable);
-    if (value == nullptr || std::atol(value) <= 1) continue;
-    report.problem("launch",
-                   "{}={}, but this version runs as one process: {} copies of the same run would write to one directory; start one task",
-                   variable, value, value);
-    return;
+  try {
+    const comm::MpiSession session;
+    if (session.size() == 1) {
+      report.ok("launch", "one rank");
+    } else {
+      report.ok("launch", "rank {} of {}, {} of {} on this machine", session.rank(), session.size(), session.local_rank(),
+                session.local_size());
+    }
+  } catch (const Error& error) {
+    report.problem("launch", "{}", error.what());
   }
-  report.ok("launch", "one process");
 }
 
 }  // namespace oxrse::tools

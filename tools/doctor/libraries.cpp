@@ -144,8 +144,12 @@ void examine_libraries(DoctorReport& report) {
   } else {
     report.note("CUDA kernels", "on the CPU (run.device \"cuda-emulated\"): {}", build.cuda_emulation);
   }
-  report.note("MPI", "left out: this version runs as one process");
-  report.note("NCCL", "left out: this version runs as one process");
+  if (build.mpi.starts_with("built in")) {
+    report.ok("MPI", "{}", build.mpi);
+  } else {
+    report.note("MPI", "{}: training runs as one process", build.mpi);
+  }
+  report.note("NCCL", "left out: this version's ranks compute on CPUs");
   examine_model_zoo(report);
 }
 

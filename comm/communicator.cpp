@@ -1,0 +1,336 @@
+#include "comm/communicator.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <utility>
+
+namespace oxrse::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// FNV-1a over numbers.
+class Hash {
+ public:
+  void add(std::uint64_t value) {
+    value_ = (value_ ^ value) * 0x100000001b3U;
+    value_ ^= value_ >> 29U;
+  }
+  [[nodiscard]] std::uint64_t value() const { return value_ * 0x9E3779B97F4A7C15U; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325U;
+};
+
+std::uint64_t hash_of(const Request& r, DType type, Algorithm algorithm) {
+  Hash hash;
+  hash.add(static_cast<std::uint64_t>(r.collective) | static_cast<std::uint64_t>(algorithm) << 8U |
+           static_cast<std::uint64_t>(type) << 16U | static_cast<std::uint64_t>(r.root) << 24U);
+  hash.add(static_cast<std::uint64_t>(r.count));
+  hash.add(static_cast<std::uint64_t>(r.chunk));
+  for (const std::int64_t bound : r.bounds) hash.add(static_cast<std::uint64_t>(bound));
+  for (const auto& node : r.tree.nodes()) {
+    hash.add(static_cast<std::uint64_t>(node.left + 1) << 32U | static_cast<std::uint64_t>(node.right + 1));
+    hash.add(static_cast<std::uint64_t>(node.rank) << 32U | static_cast<std::uint64_t>(node.part));
+  }
+  return hash.value();
+}
+
+std::byte* bytes_of(Tensor t) { return t.address(); }
+
+/// A thread that no signal is delivered to: handlers must run elsewhere.
+std::thread start_without_signals(const std::function<void()>& body) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(body);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+constexpr std::size_t kPast = 256;  // operations that are remembered for comparison
+
+}  // namespace
+
+std::string Plan::describe() const {
+  return fmt::format("{} of {} {} by {}", comm::name_of(request.collective), request.count, oxrse::name_of(type), comm::name_of(algorithm));
+}
+
+Communicator::Communicator(std::unique_ptr<Transport> transport, Settings settings)
+    : transport_(std::move(transport)), settings_(std::move(settings)), peers_(static_cast<std::size_t>(transport_->size())) {}
+
+Communicator::~Communicator() {
+  if (!background_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  background_.join();
+}
+
+std::shared_ptr<const Plan> Communicator::plan(Request request, DType type, std::optional<Algorithm> algorithm) const {
+  require(request.ranks() == size(), "a request for {} ranks among {}", request.ranks(), size());
+  request.wide = accumulator_of(type) != type;
+  request.ranks_per_node = settings_.ranks_per_node;
+  request.chunk = cost_.best_chunk(request, type);
+  auto plan = std::make_shared<Plan>();
+  plan->type = type;
+  plan->algorithm = algorithm ? *algorithm : choose(cost_, request, type, settings_.choice);
+  plan->program = compile(plan->algorithm, request, rank());
+  plan->predicted = cost_.predict(plan->program, type);
+  plan->hash = hash_of(request, type, plan->algorithm);
+  plan->request = std::move(request);
+  return plan;
+}
+
+Communicator::Ticket Communicator::start(std::shared_ptr<const Plan> plan, Operands operands, const char* what) {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+  const Tag tag{++sequence_, plan->hash};
+  Flight flight{.ticket = sequence_, .plan = std::move(plan), .execution = nullptr, .what = what, .moved = Clock::now()};
+  past_.push_back({sequence_, tag.plan, flight.plan->describe() + (flight.what.empty() ? "" : " (" + flight.what + ")")});
+  if (past_.size() > kPast) past_.pop_front();
+  for (const Notice& query : std::exchange(open_queries_, {})) answer(query);
+  flight.execution = std::make_unique<Execution>(flight.plan->program, std::move(operands), tag, *transport_, pool_);
+  flight.done = flight.execution->advance();
+  flights_.push_back(std::move(flight));
+  return sequence_;
+}
+
+void Communicator::advance_all() {
+  for (Flight& flight : flights_) {
+    if (!flight.done) flight.done = flight.execution->advance();
+  }
+}
+
+void Communicator::wait(Ticket ticket) { wait_for(ticket, true); }
+
+void Communicator::wait_for(Ticket ticket, bool limited) {
+  constexpr int kSpins = 200;  // looks before giving the processor to others
+  for (int look = 0;; ++look) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (error_) std::rethrow_exception(error_);
+      const auto flight = std::find_if(flights_.begin(), flights_.end(), [&](const Flight& f) { return f.ticket == ticket; });
+      require(flight != flights_.end(), "an operation is waited for that was not started, or waited for before");
+      flight->limited = limited;
+      if (!flight->done) advance_all();
+      if (flight->done) {
+        flights_.erase(flight);
+        return;
+      }
+      if (look > kSpins) watch();
+    }
+    if (look > kSpins) sched_yield();
+  }
+}
+
+std::string Communicator::name_of_rank(int rank) const { return fmt::format("rank {} ({})", rank, transport_->place_of(rank)); }
+
+Notice Communicator::notice(Notice::Kind kind, const std::string& text) const {
+  Notice n{.kind = kind, .from = rank(), .sequence = sequence_, .plan = 0, .text = {}};
+  text.copy(n.text.data(), n.text.size() - 1);
+  return n;
+}
+
+/// Looks after operations that take long: asks the others what they do, and gives up after the time allowed.
+void Communicator::watch() {
+  const auto now = Clock::now();
+  if (now - watched_ < 20ms) return;
+  watched_ = now;
+  read_notices();
+  for (Flight& flight : flights_) {
+    if (flight.done) continue;
+    if (flight.execution->events() != flight.events) {
+      flight.events = flight.execution->events();
+      flight.moved = now;
+    }
+    const std::chrono::duration<double> waited = now - flight.moved;
+    if (waited.count() > settings_.query_s && now - asked_ > std::chrono::duration<double>(settings_.query_s)) {
+      asked_ = now;
+      const auto past = std::find_if(past_.begin(), past_.end(), [&](const Past& p) { return p.sequence == flight.ticket; });
+      Notice query = notice(Notice::Kind::Query, past == past_.end() ? flight.plan->describe() : past->text);
+      query.sequence = flight.ticket;
+      query.plan = flight.plan->hash;
+      for (int peer = 0; peer < size(); ++peer) {
+        if (peer != rank()) transport_->notify(peer, query);
+      }
+    }
+    if (flight.limited && waited.count() > settings_.timeout_s) time_out(flight);
+  }
+}
+
+void Communicator::read_notices() {
+  while (const auto arrived = transport_->next_notice()) {
+    Peer& peer = peers_[static_cast<std::size_t>(arrived->from)];
+    peer.heard = Clock::now();
+    if (arrived->kind == Notice::Kind::Abort) {
+      aborted_ = true;
+      fail("{} stopped: {}", name_of_rank(arrived->from), arrived->text.data());
+    }
+    peer.sequence = std::max(peer.sequence, arrived->sequence);
+    if (arrived->kind == Notice::Kind::Query) answer(*arrived);
+  }
+}
+
+void Communicator::answer(const Notice& query) {
+  if (query.sequence > sequence_) {
+    open_queries_.push_back(query);
+  } else {
+    compare(query);
+  }
+  transport_->notify(query.from, notice(Notice::Kind::Status, ""));
+}
+
+/// An operation of another rank against the one of the same number here.
+void Communicator::compare(const Notice& query) {
+  const auto mine = std::find_if(past_.begin(), past_.end(), [&](const Past& p) { return p.sequence == query.sequence; });
+  if (mine == past_.end() || mine->plan == query.plan) return;
+  fail_all(fmt::format("operation {}{} is {} on {}, but {} on {}: all ranks must call the same operations in the same order",
+                       query.sequence, step_ < 0 ? "" : fmt::format(" (step {})", step_), mine->text, name_of_rank(rank()),
+                       query.text.data(), name_of_rank(query.from)));
+}
+
+void Communicator::time_out(const Flight& flight) {
+  // Whom the others wait for: ranks that have not come to this operation, or do not even answer.
+  std::string names;
+  const auto add = [&](int peer, const std::string& how) {
+    names += fmt::format("{}{} {}", names.empty() ? "" : "; ", name_of_rank(peer), how);
+  };
+  for (int p = 0; p < size(); ++p) {
+    const Peer& peer = peers_[static_cast<std::size_t>(p)];
+    if (p == rank()) continue;
+    const bool is_silent =
+        Clock::now() - peer.heard > std::chrono::duration<double>(std::max(3 * settings_.query_s, 0.5 * settings_.timeout_s));
+    if (is_silent) {
+      add(p, "does not answer");
+    } else if (peer.sequence < flight.ticket) {
+      add(p, fmt::format("has come to operation {} only", peer.sequence));
+    }
+  }
+  if (names.empty()) {
+    for (const int p : flight.execution->waiting_for()) add(p, "sends nothing");
+  }
+  fail_all(fmt::format("{} waited {} s for operation {}, {}{}{}: {}; see what that rank is doing, or raise comm.timeout_s",
+                       name_of_rank(rank()), settings_.timeout_s, flight.ticket, flight.plan->describe(),
+                       flight.what.empty() ? "" : " (" + flight.what + ")", step_ < 0 ? "" : fmt::format(" at step {}", step_), names));
+}
+
+void Communicator::fail_all(const std::string& why) {
+  if (!std::exchange(aborted_, true)) {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer != rank()) transport_->notify(peer, notice(Notice::Kind::Abort, why));
+    }
+  }
+  throw Error(why);
+}
+
+void Communicator::abort(const std::string& why) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    if (!aborted_ && size() > 1) fail_all(why);
+  } catch (const std::exception&) {  // the caller has an error of its own to report
+  }
+}
+
+void Communicator::advance_in_background() {
+  if (size() == 1 || background_.joinable()) return;
+  background_ = start_without_signals([this] { run_background(); });
+}
+
+void Communicator::run_background() {
+  constexpr std::chrono::microseconds kBusy = 50us, kIdle = 5ms;
+  while (true) {
+    bool is_busy = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stop_) return;
+      try {
+        if (!error_) {
+          advance_all();
+          watch();
+        }
+      } catch (const std::exception&) {
+        error_ = std::current_exception();
+      }
+      is_busy = std::any_of(flights_.begin(), flights_.end(), [](const Flight& f) { return !f.done; });
+    }
+    std::this_thread::sleep_for(is_busy ? kBusy : kIdle);
+  }
+}
+
+std::shared_ptr<const Plan> Communicator::cached(Collective collective, std::int64_t count, DType type, int root) {
+  auto& place = plans_[{collective, count, type, root}];
+  if (!place) {
+    Request r = request(collective, size(), count);
+    r.in_place = true;
+    r.root = root;
+    place = plan(std::move(r), type);
+  }
+  return place;
+}
+
+void Communicator::all_reduce(Tensor data, const char* what) {
+  require(data.contiguous(), "all_reduce of a strided view {}", data.describe());
+  wait(start(cached(Collective::AllReduce, data.count(), data.dtype(), 0), {data.dtype(), {bytes_of(data)}, bytes_of(data)}, what));
+}
+
+void Communicator::broadcast(Tensor data, int root, const char* what) {
+  require(data.contiguous(), "broadcast of a strided view {}", data.describe());
+  wait(start(cached(Collective::Broadcast, data.count(), data.dtype(), root), {data.dtype(), {bytes_of(data)}, bytes_of(data)}, what));
+}
+
+void Communicator::all_reduce(std::span<double> data, const char* what) {
+  all_reduce(Tensor(reinterpret_cast<std::byte*>(data.data()), DType::F64, {std::ssize(data)}), what);
+}
+
+std::string Communicator::broadcast(const std::string& text, int root, const char* what) {
+  double length = static_cast<double>(text.size());
+  broadcast(Tensor(reinterpret_cast<std::byte*>(&length), DType::F64, {1}), root, what);
+  std::vector<float> words(static_cast<std::size_t>(length + 3) / 4);  // copied as they are, whatever numbers they are
+  if (rank() == root) std::memcpy(words.data(), text.data(), text.size());
+  broadcast(Tensor(reinterpret_cast<std::byte*>(words.data()), DType::F32, {std::ssize(words)}), root, what);
+  return {reinterpret_cast<const char*>(words.data()), static_cast<std::size_t>(length)};
+}
+
+void Communicator::barrier(const char* what, bool limited) {
+  double nothing = 0;
+  std::byte* data = reinterpret_cast<std::byte*>(&nothing);
+  wait_for(start(cached(Collective::AllReduce, 1, DType::F64, 0), {DType::F64, {data}, data}, what), limited);
+}
+
+void Communicator::measure() {
+  if (size() == 1) return;
+  constexpr int kTimes = 20;
+  CostModel measured = measure_memory();
+  const auto least_of = [&](std::int64_t count) {  // on a busy machine the least says most about the way itself
+    std::vector<float> data(static_cast<std::size_t>(count), 0.0F);
+    Request r = request(Collective::AllGather, size(), count);
+    r.in_place = true;
+    const auto ring = plan(r, DType::F32, Algorithm::Ring);
+    std::byte* bytes = reinterpret_cast<std::byte*>(data.data());
+    std::vector<double> seconds;
+    for (int i = 0; i < kTimes; ++i) {
+      const auto begin = Clock::now();
+      wait(start(ring, {DType::F32, {bytes}, bytes}, "measurement"));
+      seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    }
+    return *std::min_element(seconds.begin(), seconds.end()) / (size() - 1);
+  };
+  constexpr std::int64_t kLarge = 1 << 18;
+  measured.alpha = least_of(size());
+  measured.beta = std::max(least_of(kLarge * size()) - measured.alpha, 1e-12) / static_cast<double>(kLarge * 4);
+  double numbers[] = {measured.alpha, measured.beta, measured.gamma, measured.copy};
+  all_reduce(numbers, "measurement");
+  for (double& x : numbers) x /= size();
+  cost_ = {numbers[0], numbers[1], numbers[2], numbers[3]};
+  plans_.clear();
+}
+
+}  // namespace oxrse::comm

@@ -1,0 +1,158 @@
+#include "comm/execution.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace oxrse::comm {
+
+MemoryPool::Piece MemoryPool::take(std::int64_t bytes) {
+  if (bytes == 0) return {};
+  const auto fits = [&](const Piece& p) { return p.bytes >= bytes; };
+  const auto found = std::find_if(free_.begin(), free_.end(), fits);
+  if (found == free_.end()) {
+    free_.clear();  // smaller pieces would only pile up
+    return {std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes)), bytes};
+  }
+  Piece piece = std::move(*found);
+  free_.erase(found);
+  return piece;
+}
+
+void MemoryPool::give_back(Piece piece) {
+  if (piece.bytes > 0) free_.push_back(std::move(piece));
+}
+
+Execution::Execution(const Program& program, Operands operands, const Tag& tag, Transport& transport, MemoryPool& pool)
+    : program_(program),
+      operands_(std::move(operands)),
+      tag_(tag),
+      transport_(transport),
+      pool_(pool),
+      memory_(pool.take(program.scratch * size_of(accumulator_of(operands_.type)))) {
+  if (!program_.steps.empty()) begin_step();
+}
+
+Execution::~Execution() {
+  pool_.give_back(std::move(memory_));
+  pool_.give_back(std::move(staging_));
+}
+
+std::byte* Execution::address(const Range& r) const {
+  std::byte* base = operands_.output;
+  if (r.buffer == Buffer::Scratch) base = memory_.data.get();
+  if (r.buffer == Buffer::Input) base = operands_.inputs[static_cast<std::size_t>(r.part)];
+  // Through integers: of a share, element 0 of the whole vector need not exist.
+  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(base) + static_cast<std::uintptr_t>(r.offset * size_of(type_of(r))));
+}
+
+void Execution::begin_step() {
+  const Step& step = program_.steps[step_];
+  flows_.clear();
+  std::int64_t staged = 0;
+  for (const Action& a : step.transfers) {
+    const bool sends = a.kind == Action::Kind::Send;
+    Flow flow{.action = &a};
+    flow.wire = a.wide ? accumulator_of(operands_.type) : operands_.type;
+    if (sends) flow.wire = type_of(a.from);
+    flow.staged = !sends && (a.kind == Action::Kind::ReceiveReduce || flow.wire != type_of(a.to));
+    flow.memory = address(sends ? a.from : a.to);
+    flow.pieces = (count_of(a) * size_of(flow.wire) + kPieceBytes - 1) / kPieceBytes;
+    if (flow.staged) staged += std::min(flow.pieces, kWindow) * std::min(kPieceBytes, count_of(a) * size_of(flow.wire));
+    flows_.push_back(flow);
+  }
+  if (staging_.bytes < staged) {
+    pool_.give_back(std::move(staging_));
+    staging_ = pool_.take(staged);
+  }
+  std::byte* place = staging_.data.get();
+  for (Flow& flow : flows_) {
+    if (!flow.staged) continue;
+    flow.memory = place;
+    place += std::min(flow.pieces, kWindow) * std::min(kPieceBytes, count_of(*flow.action) * size_of(flow.wire));
+  }
+  // Receives first: what is waited for needs no place of its own in the transport.
+  for (const bool sends : {false, true}) {
+    for (Flow& flow : flows_) {
+      if ((flow.action->kind == Action::Kind::Send) != sends) continue;
+      while (flow.begun < std::min(flow.pieces, kWindow)) begin_piece(flow);
+    }
+  }
+}
+
+std::int64_t Execution::elements_of(const Flow& flow, std::int64_t piece) const {
+  const std::int64_t most = kPieceBytes / size_of(flow.wire);
+  return std::min(most, count_of(*flow.action) - piece * most);
+}
+
+void Execution::begin_piece(Flow& flow) {
+  const std::int64_t piece = flow.begun, bytes = elements_of(flow, piece) * size_of(flow.wire);
+  std::byte* data = flow.memory + (flow.staged ? piece % kWindow : piece) * kPieceBytes;
+  Transfer& transfer = flow.transfers[static_cast<std::size_t>(piece % kWindow)];
+  const int peer = flow.action->peer;
+  transfer =
+      flow.action->kind == Action::Kind::Send ? transport_.send(peer, tag_, data, bytes) : transport_.receive(peer, tag_, data, bytes);
+  ++flow.begun;
+}
+
+void Execution::finish_piece(const Flow& flow) {
+  if (!flow.staged) return;
+  const std::int64_t piece = flow.done, most = kPieceBytes / size_of(flow.wire), count = elements_of(flow, piece);
+  const auto at = [&](const Range& r) { return address(r) + piece * most * size_of(type_of(r)); };
+  const Action& a = *flow.action;
+  const ConstElements arrived{flow.memory + piece % kWindow * kPieceBytes, flow.wire};
+  const Elements to{at(a.to), type_of(a.to)};
+  if (a.kind == Action::Kind::ReceiveReduce) {
+    add(to, {at(a.with), type_of(a.with)}, arrived, count);
+  } else {
+    copy(to, arrived, count);
+  }
+}
+
+/// Does what can be done; true when all pieces are.
+bool Execution::advance_flow(Flow& flow) {
+  while (flow.done < flow.begun && transport_.done(flow.transfers[static_cast<std::size_t>(flow.done % kWindow)])) {
+    finish_piece(flow);
+    ++flow.done;
+    ++events_;
+    if (flow.begun < flow.pieces) begin_piece(flow);
+  }
+  return flow.done == flow.pieces;
+}
+
+bool Execution::advance() {
+  while (step_ < program_.steps.size()) {
+    bool ended = true;
+    for (Flow& flow : flows_) {
+      if (flow.done < flow.pieces && !advance_flow(flow)) ended = false;
+    }
+    if (!ended) return false;
+    run_local(program_.steps[step_]);
+    if (++step_ < program_.steps.size()) begin_step();
+  }
+  return true;
+}
+
+void Execution::run_local(const Step& step) {
+  for (const Action& a : step.local) {
+    const Elements to{address(a.to), type_of(a.to)};
+    const ConstElements from{address(a.from), type_of(a.from)};
+    if (a.kind == Action::Kind::Copy) {
+      copy(to, from, a.to.count);
+    } else {
+      add(to, {address(a.with), type_of(a.with)}, from, a.to.count);
+    }
+  }
+}
+
+std::vector<int> Execution::waiting_for() const {
+  std::vector<int> ranks;
+  if (step_ >= program_.steps.size()) return ranks;
+  for (const Flow& flow : flows_) {
+    if (flow.done < flow.pieces) ranks.push_back(flow.action->peer);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+}  // namespace oxrse::comm

@@ -1,0 +1,232 @@
+#include "comm/transport/mpi.h"
+
+#include <cstdlib>
+#include <exception>
+
+#include "engine/core/build_info.h"
+#include "engine/core/error.h"
+
+#ifdef OXRSE_HAVE_MPI
+#include <mpi.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <list>
+#include <vector>
+#endif
+
+namespace oxrse::comm {
+namespace {
+
+/// The number in an environment variable, 0 without one.
+long number_in(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr ? 0 : std::atol(value);
+}
+
+/// Several tasks that each take themselves for rank 0 of 1 would write to the same files.
+void require_connected(int size) {
+  if (size > 1) return;
+  const long slurm = number_in("SLURM_NTASKS");
+  require(slurm <= 1, "Slurm started {} tasks, but this one knows of no other: {}", slurm,
+          mpi_status().starts_with("built in") ? "start it with srun --mpi=pmi2 oxrse ... (or for one task with --ntasks=1)"
+                                               : "this build has no MPI (" + mpi_status() + ")");
+  for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}) {
+    const long tasks = number_in(variable);
+    require(tasks <= 1, "{}={}, but this process knows of no other rank: {}", variable, tasks,
+            mpi_status().starts_with("built in") ? "start it with the launcher of the MPI that `oxrse doctor` shows"
+                                                 : "this build has no MPI (" + mpi_status() + ")");
+  }
+}
+
+}  // namespace
+
+std::string mpi_status() { return std::string(build_info().mpi); }
+
+#ifndef OXRSE_HAVE_MPI
+
+MpiSession::MpiSession() { require_connected(1); }
+MpiSession::~MpiSession() = default;
+std::unique_ptr<Transport> MpiSession::transport() { fail("this build has no MPI: {}", mpi_status()); }
+double MpiSession::time_all_reduce(float* /*data*/, std::int64_t /*count*/) { fail("this build has no MPI: {}", mpi_status()); }
+
+#else
+
+namespace {
+
+/// Set by mpirun of MPICH and of Open MPI, and by srun --mpi=pmi2 and pmix.
+bool has_launcher() {
+  for (const char* variable : {"PMI_RANK", "PMI_FD", "PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"}) {
+    if (std::getenv(variable) != nullptr) return true;
+  }
+  return false;
+}
+
+/// For the ranks of a machine: how many of them may run on one processor, at most.
+int sharing_processors(MPI_Comm local) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  std::vector<int> uses(CPU_SETSIZE);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) uses[static_cast<std::size_t>(cpu)] = CPU_ISSET(cpu, &allowed) ? 1 : 0;
+  MPI_Allreduce(MPI_IN_PLACE, uses.data(), CPU_SETSIZE, MPI_INT, MPI_SUM, local);
+  int most = 1;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &allowed)) most = std::max(most, uses[static_cast<std::size_t>(cpu)]);
+  }
+  return most;
+}
+
+class MpiTransport : public Transport {
+ public:
+  MpiTransport() {
+    MPI_Comm_dup(MPI_COMM_WORLD, &data_);
+    MPI_Comm_dup(MPI_COMM_WORLD, &notices_);
+    MPI_Comm_rank(data_, &rank_);
+    MPI_Comm_size(data_, &size_);
+    void* bound = nullptr;
+    int found = 0;
+    MPI_Comm_get_attr(data_, MPI_TAG_UB, static_cast<void*>(&bound), &found);
+    const std::uint64_t largest = found != 0 ? static_cast<std::uint64_t>(*static_cast<int*>(bound)) : 32767;
+    plan_bits_ = static_cast<int>(std::bit_width(largest)) - 1 - kSequenceBits;
+    gather_places();
+  }
+  ~MpiTransport() override {
+    if (std::uncaught_exceptions() > 0) return;
+    MPI_Comm_free(&notices_);
+    MPI_Comm_free(&data_);
+  }
+  MpiTransport(const MpiTransport&) = delete;
+  MpiTransport& operator=(const MpiTransport&) = delete;
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  [[nodiscard]] std::string place_of(int rank) const override { return places_[static_cast<std::size_t>(rank)]; }
+
+  // Pieces are far below 2^31 bytes, see Execution.
+  Transfer send(int peer, const Tag& tag, const std::byte* data, std::int64_t bytes) override {
+    const std::uint64_t id = free_request();
+    MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, number_of(tag), data_, &requests_[id]);
+    return {id};
+  }
+  Transfer receive(int peer, const Tag& tag, std::byte* data, std::int64_t bytes) override {
+    const std::uint64_t id = free_request();
+    MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, number_of(tag), data_, &requests_[id]);
+    return {id};
+  }
+  bool done(Transfer transfer) override {
+    int flag = 0;
+    MPI_Test(&requests_[transfer.id], &flag, MPI_STATUS_IGNORE);
+    if (flag != 0) free_.push_back(transfer.id);
+    return flag != 0;
+  }
+
+  void notify(int peer, const Notice& notice) override {
+    std::erase_if(sent_notices_, [](SentNotice& sent) {
+      int flag = 0;
+      MPI_Test(&sent.request, &flag, MPI_STATUS_IGNORE);
+      return flag != 0;
+    });
+    SentNotice& sent = sent_notices_.emplace_back(SentNotice{.request = MPI_REQUEST_NULL, .notice = notice});
+    MPI_Isend(&sent.notice, sizeof(Notice), MPI_BYTE, peer, 0, notices_, &sent.request);
+  }
+  std::optional<Notice> next_notice() override {
+    int flag = 0;
+    MPI_Status status;
+    MPI_Iprobe(MPI_ANY_SOURCE, 0, notices_, &flag, &status);
+    if (flag == 0) return std::nullopt;
+    Notice notice;
+    MPI_Recv(&notice, sizeof(Notice), MPI_BYTE, status.MPI_SOURCE, 0, notices_, MPI_STATUS_IGNORE);
+    return notice;
+  }
+
+ private:
+  struct SentNotice {
+    MPI_Request request;
+    Notice notice;
+  };
+  // MPI tags are short (28 bits in MPICH 4.0, 15 are guaranteed): operations that are in flight together must differ, so their number comes
+  // first; of the plan's hash there is as much as fits.
+  static constexpr int kSequenceBits = 10;
+
+  [[nodiscard]] int number_of(const Tag& tag) const {
+    const std::uint64_t sequence = tag.sequence & ((1U << kSequenceBits) - 1);
+    const std::uint64_t plan = tag.plan >> (64 - plan_bits_);
+    return static_cast<int>(sequence << plan_bits_ | plan);
+  }
+
+  std::uint64_t free_request() {
+    if (free_.empty()) {
+      requests_.push_back(MPI_REQUEST_NULL);
+      return requests_.size() - 1;
+    }
+    const std::uint64_t id = free_.back();
+    free_.pop_back();
+    return id;
+  }
+
+  void gather_places() {
+    std::array<char, 128> mine{}, host{};
+    gethostname(host.data(), host.size() - 1);
+    fmt::format_to_n(mine.data(), mine.size() - 1, "host {}, process {}", host.data(), getpid());
+    std::vector<char> all(mine.size() * static_cast<std::size_t>(size_));
+    MPI_Allgather(mine.data(), static_cast<int>(mine.size()), MPI_CHAR, all.data(), static_cast<int>(mine.size()), MPI_CHAR, data_);
+    for (int r = 0; r < size_; ++r) places_.emplace_back(all.data() + static_cast<std::size_t>(r) * mine.size());
+  }
+
+  MPI_Comm data_ = MPI_COMM_NULL, notices_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1, plan_bits_ = 0;
+  std::vector<std::string> places_;
+  std::deque<MPI_Request> requests_;  // a deque: MPI may keep addresses of requests
+  std::vector<std::uint64_t> free_;
+  std::list<SentNotice> sent_notices_;
+};
+
+}  // namespace
+
+MpiSession::MpiSession() {
+  if (has_launcher()) {
+    int provided = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+    require(provided >= MPI_THREAD_SERIALIZED,
+            "this MPI lets only one thread of a process call it: choose one that has MPI_THREAD_SERIALIZED");
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    MPI_Comm local = MPI_COMM_NULL;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &local);
+    MPI_Comm_rank(local, &local_rank_);
+    MPI_Comm_size(local, &local_size_);
+    ranks_sharing_processors_ = sharing_processors(local);
+    MPI_Comm_free(&local);
+    // The machines are equal and their ranks stand side by side exactly when this holds for every rank.
+    int agrees = rank_ % local_size_ == local_rank_ ? local_size_ : -1;
+    int least = 0, most = 0;
+    MPI_Allreduce(&agrees, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    MPI_Allreduce(&agrees, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    ranks_per_node_ = least == most && least > 0 ? least : 1;
+  }
+  require_connected(size_);
+}
+
+MpiSession::~MpiSession() {
+  int started = 0;
+  MPI_Initialized(&started);
+  if (started != 0 && std::uncaught_exceptions() == 0) MPI_Finalize();
+}
+
+std::unique_ptr<Transport> MpiSession::transport() { return std::make_unique<MpiTransport>(); }
+
+double MpiSession::time_all_reduce(float* data, std::int64_t count) {
+  const auto start = std::chrono::steady_clock::now();
+  MPI_Allreduce(MPI_IN_PLACE, data, static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+#endif
+
+}  // namespace oxrse::comm

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "engine/train/saving.h"
+#include "io/background.h"
+#include "io/checkpoint/snapshot.h"
+
+namespace oxrse::train {
+
+/// What the checkpoints of a run have cost so far.
+struct SaveTotals {
+  std::int64_t saved = 0;
+  std::int64_t skipped = 0;  // because the one before was still being written
+  double stall_ms = 0;       // training stood still, all saves together
+  double write_ms = 0;       // until they were on the disk, all saves together
+  std::int64_t bytes = 0;    // of the tensors of a complete checkpoint
+  double written_bytes = 0;  // of tensors, all saves together
+};
+
+/// Saves the checkpoints of a run, in the background where the config says so: then training stands still only for a copy.
+class Checkpointer {
+ public:
+  /// Is given one line for people.
+  using Note = std::function<void(const std::string&)>;
+
+  /// Takes the memory for copies if it will need it. `tokenizer_json` may be empty; `data` absent.
+  Checkpointer(Training& training, const Config& config, std::filesystem::path directory, std::string tokenizer_json,
+               const io::Dataset* data, Note note);
+
+  /// Whether a config makes copies; the plan counts them.
+  static bool copies(const Config& config) {
+    return config.checkpoint.async && (config.checkpoint.every > 0 || config.checkpoint.weights_every > 0);
+  }
+
+  /// The state that is on the disk already, after a resume.
+  void resumed_at(std::int64_t step) { saved_step_ = step; }
+  /// Saves where the run stands, or begins to. An Error when this, or what was still being written, fails. Returns how long training
+  /// stood still, in ms.
+  double save(const Progress& progress, bool weights_only = false);
+  /// Says what has been written since the last call; an Error when that failed.
+  void collect();
+  /// Waits until everything is on the disk, saving where the run stands if that is not there yet.
+  void finish(const Progress& progress);
+
+  [[nodiscard]] const SaveTotals& totals() const { return totals_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  [[nodiscard]] io::CheckpointState state_of(const Progress& progress, bool weights_only);
+  void write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries, std::vector<std::string>& warnings) const;
+  double save_now(const Progress& progress, bool weights_only);
+  double save_in_background(const Progress& progress, bool weights_only);
+  void wait_visibly();
+  void end_background();
+  void saved(const io::CheckpointState& state, std::int64_t bytes, double stall_ms, double write_ms,
+             const std::vector<std::string>& warnings);
+
+  Training& training_;
+  Config config_;
+  std::filesystem::path directory_;
+  std::string tokenizer_json_;
+  const io::Dataset* data_;
+  Note note_;
+  SaveTotals totals_;
+  std::int64_t saved_step_ = -1;  // the last complete one
+
+  /// A checkpoint that is being written. The background thread writes `warnings` and `end`; they are read when it is idle.
+  struct InFlight {
+    io::CheckpointState state;
+    std::int64_t bytes = 0;
+    double stall_ms = 0;
+    Clock::time_point begin{}, end{};
+    std::vector<std::string> warnings{};
+  };
+  std::optional<io::Snapshot> snapshot_;
+  std::optional<InFlight> in_flight_;
+  std::optional<io::Background> background_;  // last: ends before what it uses
+};
+
+}  // namespace oxrse::train

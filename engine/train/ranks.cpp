@@ -1,0 +1,79 @@
+#include "engine/train/ranks.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "engine/core/build_info.h"
+#include "engine/train/machine.h"
+
+namespace oxrse::train {
+namespace {
+
+/// What all ranks must have in common: the config, the build, and settings of libraries that choose kernels.
+Json common_ground(const Config& config) {
+  Json environment = Json::object();
+  for (const char* name : {"OPENBLAS_CORETYPE", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "DNNL_DEFAULT_FPMATH_MODE",
+                           "ONEDNN_DEFAULT_FPMATH_MODE", "HDF5_USE_FILE_LOCKING"}) {
+    const char* value = std::getenv(name);
+    environment[name] = value == nullptr ? Json() : Json(value);
+  }
+  return {{"config", write_config(config)},
+          {"environment", environment},
+          {"build", {{"commit", build_info().commit}, {"march", build_info().march}, {"onednn", build_info().onednn}}}};
+}
+
+comm::Settings settings_of(const Config& config, int ranks_per_node) {
+  comm::Settings settings{.choice = {}, .timeout_s = config.comm.timeout_s, .ranks_per_node = ranks_per_node};
+  settings.choice.keep_tree = config.comm.deterministic;
+  for (const comm::Algorithm a : comm::kAlgorithms) {
+    if (comm::name_of(a) == config.comm.algorithm) settings.choice.allowed = {a};
+  }
+  return settings;
+}
+
+}  // namespace
+
+Ranks::Ranks() {
+  if (!first() && std::freopen("/dev/null", "w", stdout) == nullptr) fail("/dev/null cannot be opened");
+}
+
+void Ranks::connect(const Config& config) {
+  if (size() > 1) {
+    communicator_.emplace(session_.transport(), settings_of(config, session_.ranks_per_node()));
+    const Json mine = common_ground(config);
+    const Json first = Json::parse(communicator_->broadcast(mine.dump(), 0, "config"));
+    std::string differences;
+    for (const std::string& line : config_differences(first, mine)) differences += "\n  " + line;
+    require(differences.empty(), "rank {} was started with other settings than rank 0; make them equal (rank 0 -> rank {}):{}",
+            session_.rank(), session_.rank(), differences);
+    communicator_->barrier("start");
+  }
+  check_ranks(config, size());
+  if (!communicator_) return;
+  communicator_->measure();
+  communicator_->advance_in_background();
+}
+
+int Ranks::threads() const {
+  if (std::getenv("OMP_NUM_THREADS") != nullptr) return cpu_threads();
+  return std::max(1, cpu_threads() / session_.ranks_sharing_processors());
+}
+
+void Ranks::first_alone(const std::function<void()>& work) {
+  if (!communicator_) return work();
+  if (!first()) communicator_->barrier("waiting for what rank 0 prepares", false);
+  work();
+  if (first()) communicator_->barrier("rank 0 has prepared", false);
+}
+
+std::string Ranks::from_first(const std::string& text) { return communicator_ ? communicator_->broadcast(text, 0, "path") : text; }
+
+bool Ranks::any(bool here) {
+  if (!communicator_) return here;
+  double votes[] = {here ? 1.0 : 0.0};
+  communicator_->all_reduce(votes, "whether to stop");
+  return votes[0] > 0;
+}
+
+}  // namespace oxrse::train

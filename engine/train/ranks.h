@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "comm/communicator.h"
+#include "comm/transport/mpi.h"
+#include "engine/train/config.h"
+
+namespace oxrse::train {
+
+/// The data-parallel ranks of a run: one without a launcher, otherwise those of MPI. Only the first prints on stdout. Make it after
+/// StopRequests, because MPI and communicators start threads.
+class Ranks {
+ public:
+  Ranks();
+
+  /// Connects the ranks as the config says. An Error when they were started with configs, builds or settings in the environment that
+  /// differ, or when the config's batch cannot be shared by them.
+  void connect(const Config& config);
+  /// Absent with one rank.
+  [[nodiscard]] comm::Communicator* communicator() { return communicator_ ? &*communicator_ : nullptr; }
+
+  [[nodiscard]] bool first() const { return session_.rank() == 0; }
+  [[nodiscard]] int size() const { return session_.size(); }
+  /// Threads for a rank: OMP_NUM_THREADS when set, otherwise its share of the processors that ranks of this machine use together.
+  [[nodiscard]] int threads() const;
+
+  /// Calls `work` on the first rank and then on the others, which find what it wrote.
+  void first_alone(const std::function<void()>& work);
+  /// What the first rank says.
+  std::string from_first(const std::string& text);
+  /// Whether any rank says yes.
+  bool any(bool here);
+
+ private:
+  comm::MpiSession session_;
+  std::optional<comm::Communicator> communicator_;
+};
+
+}  // namespace oxrse::train

@@ -1,0 +1,143 @@
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "benchmarks/collectives.h"
+#include "comm/checker.h"
+#include "comm/transport/threads.h"
+#include "tools/commands.h"
+
+namespace oxrse::tools {
+namespace {
+
+struct Options {
+  std::string show, transport = "auto", json, collective = "all_reduce", dtype = "f32";
+  int ranks = 2;
+  std::int64_t count = 0;
+  bench::CollectiveOptions sizes;
+};
+
+comm::Collective collective_named(const std::string& name) {
+  for (const comm::Collective c : comm::kCollectives) {
+    if (comm::name_of(c) == name) return c;
+  }
+  fail("--collective {}: expected all_reduce, reduce_scatter, all_gather, all_to_all or broadcast", name);
+}
+
+DType type_named(const std::string& name) {
+  for (const DType type : {DType::BF16, DType::F16, DType::F32, DType::F64}) {
+    if (name_of(type) == name) return type;
+  }
+  fail("--dtype {}: expected bf16, f16, f32 or f64", name);
+}
+
+/// Prints a schedule after the checker has proven it.
+void show_schedule(const Options& options) {
+  for (const comm::Algorithm a : comm::kAlgorithms) {
+    if (comm::name_of(a) != options.show) continue;
+    const std::int64_t count = options.count > 0 ? options.count : options.ranks;
+    comm::Request request = comm::request(collective_named(options.collective), options.ranks, count);
+    if (options.ranks % 2 == 0) request.ranks_per_node = 2;
+    const comm::Schedule schedule = comm::compile_all(a, request);
+    const comm::Checked checked = comm::check(schedule);
+    fmt::print("{}checked: {} messages, at most {} elements sent by a rank, scratch {}; sums {}\n", comm::to_text(schedule),
+               checked.messages, checked.most_sent, checked.scratch, checked.keeps_tree ? "pairwise" : "in an order of its own");
+    return;
+  }
+  fail("--show {}: expected ring, tree, doubling, halving, direct or hierarchical", options.show);
+}
+
+/// Measures on one rank; rows come from the first.
+void measure(comm::Communicator& ranks, const Options& options, const std::function<void(const bench::CollectiveRow&)>& show) {
+  ranks.measure();
+  const comm::CostModel& c = ranks.cost();
+  if (ranks.rank() == 0) {
+    fmt::print("{} ranks; a message {:.2f} us, {:.2f} GB/s, sums {:.2f} GB/s; * is what the model chooses\n{}", ranks.size(), c.alpha * 1e6,
+               1e-9 / c.beta, 1e-9 / c.gamma, bench::collective_heading());
+  }
+  bench::run_collectives(ranks, options.sizes, show);
+}
+
+void measure_on_threads(const Options& options, const std::function<void(const bench::CollectiveRow&)>& show) {
+  comm::ThreadGroup group(options.ranks);
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(options.ranks));
+  {
+    std::vector<std::jthread> threads;
+    for (int r = 0; r < options.ranks; ++r) {
+      threads.emplace_back([&, r] {
+        comm::Communicator ranks(group.join(r), {});
+        try {
+          measure(ranks, options, show);
+        } catch (const std::exception& error) {
+          errors[static_cast<std::size_t>(r)] = std::current_exception();
+          ranks.abort(error.what());
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+void run(Options options) {
+  if (!options.show.empty()) return show_schedule(options);
+  options.sizes.collective = collective_named(options.collective);
+  options.sizes.type = type_named(options.dtype);
+  Json rows = Json::array();
+  std::int64_t wrong = 0;
+  const auto show = [&](const bench::CollectiveRow& row) {
+    fmt::print("{}", bench::collective_line(row));
+    std::fflush(stdout);
+    rows.push_back(bench::to_json(row));
+    wrong += row.wrong;
+  };
+  comm::MpiSession session;
+  const bool threads = options.transport == "threads" || (options.transport == "auto" && session.size() == 1);
+  if (threads) {
+    measure_on_threads(options, show);
+  } else {
+    require(session.size() > 1, "--transport mpi: one rank only; start several with mpirun -n 2 oxrse bench collectives");
+    comm::Communicator ranks(session.transport(), {.choice = {}, .ranks_per_node = session.ranks_per_node()});
+    options.sizes.compare_mpi = true;
+    measure(ranks, options, show);
+  }
+  if (!options.json.empty() && session.rank() == 0) {
+    std::ofstream out(options.json);
+    out << Json({{"command", "collectives"}, {"transport", threads ? "threads" : "mpi"}, {"rows", rows}}).dump(1) << "\n" << std::flush;
+    require(out.good(), "{}: cannot be written", options.json);
+  }
+  require(wrong == 0, "{} elements were wrong", wrong);
+}
+
+}  // namespace
+
+void add_bench_collectives_command(CLI::App& bench) {
+  CLI::App* command =
+      bench.add_subcommand("collectives", "Collectives between ranks: every algorithm at every size, or a schedule as text");
+  const auto options = std::make_shared<Options>();
+  command->add_option("--show", options->show, "print the checked schedule of this algorithm instead")->type_name("ALGORITHM");
+  command->add_option("--ranks", options->ranks, "ranks of --show and of --transport threads")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--count", options->count, "elements of --show; 0: one a rank")->check(CLI::NonNegativeNumber);
+  command->add_option("--collective", options->collective, "which")->capture_default_str();
+  command->add_option("--dtype", options->dtype, "type of elements: bf16, f16, f32, f64")->capture_default_str();
+  command->add_option("--transport", options->transport, "threads, mpi; auto: mpi under a launcher")
+      ->check(CLI::IsMember({"auto", "threads", "mpi"}))
+      ->capture_default_str();
+  command->add_option("--min-bytes", options->sizes.least_bytes, "smallest size")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--max-bytes", options->sizes.most_bytes, "largest size")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--factor", options->sizes.factor, "from one size to the next")->check(CLI::Range(2, 1024))->capture_default_str();
+  command->add_option("--seconds", options->sizes.seconds, "the most to spend on a size and algorithm")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--json", options->json, "also write everything to this file")->type_name("FILE");
+  command->callback([=] { run(*options); });
+}
+
+}  // namespace oxrse::tools
