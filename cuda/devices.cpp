@@ -1,27 +1,31 @@
 #include "cuda/devices.h"
 
-#ifdef OXRSE_HAVE_CUDA_EMULATION
-#include "cuda/device.h"
-#include "cuda/kernels/kernels.h"
+#if defined(OXRSE_HAVE_CUDA) || defined(OXRSE_HAVE_CUDA_EMULATION)
+#include "cuda/kernels/table.h"
 #include "engine/core/devices.h"
+#ifdef OXRSE_HAVE_CUDA
+#include "cuda/runtime/device.h"
+#endif
+#ifdef OXRSE_HAVE_CUDA_EMULATION
+#include "cuda/emulation/device.h"
+#endif
 
 namespace oxrse::cuda {
 namespace {
 
 template <class... Ops>
-void enter_kernels() {
-  ((ops::cuda_kernel<Ops> = [](Cuda& device, const Ops& op) { launch(device, op); }), ...);
+void enter_kernels(TypeList<Ops...> /*ops*/) {
+  ((ops::cuda_kernel<Ops> = [](Cuda& device, const Ops& op) { std::get<Kernel<Ops>>(device.kernels->kernels)(device, op); }), ...);
 }
 
 }  // namespace
 
 void add_devices() {
-  using namespace ops;  // NOLINT(google-build-using-namespace): the list below is one of ops
-  enter_kernels<Gelu, Gelu::Backward, SwiGlu, SwiGlu::Backward, Attention, Attention::Backward, CrossEntropy, Dropout, Fill, FillNormal,
-                Cast, Add, Sum, Embedding, Embedding::Backward, LayerNorm, LayerNorm::Backward, Linear, Linear::Backward, SumSquares,
-                ClipFactor, AdamW, Sgd, RoundAtRandom, RmsNorm, RmsNorm::Backward, RopeTable, Rope>();
-  static Cuda emulated;
+  enter_kernels(AllOps{});
+#ifdef OXRSE_HAVE_CUDA_EMULATION
+  static cuda_emulated::Device emulated;
   add_device(emulated.name, emulated);
+#endif
 }
 
 }  // namespace oxrse::cuda

@@ -7,7 +7,7 @@
 #include "engine/core/dtype.h"
 
 // Every instruction that C++ has no word for, once as PTX and once for the emulation. Kernels contain no PTX.
-namespace oxrse::cuda {
+namespace oxrse::OXRSE_GPU {
 
 inline constexpr unsigned kAllLanes = 0xffffffffU;
 inline constexpr int kWarp = 32;
@@ -159,4 +159,4 @@ __device__ __forceinline__ std::uint32_t pack(float low, float high) {
   return narrow<T>(low).bits | static_cast<std::uint32_t>(narrow<T>(high).bits) << 16U;
 }
 
-}  // namespace oxrse::cuda
+}  // namespace oxrse::OXRSE_GPU

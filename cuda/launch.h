@@ -7,7 +7,7 @@
 #include "cuda/portable.h"
 #include "engine/core/error.h"
 
-namespace oxrse::cuda {
+namespace oxrse::OXRSE_GPU {
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -76,4 +76,4 @@ void check_readable_data([[maybe_unused]] const Op& op) {
 #endif
 }
 
-}  // namespace oxrse::cuda
+}  // namespace oxrse::OXRSE_GPU

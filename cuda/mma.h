@@ -4,7 +4,7 @@
 
 #include "cuda/instructions.h"
 
-namespace oxrse::cuda {
+namespace oxrse::OXRSE_GPU {
 
 /// Products of a warp: C (16 x 16, f32) += A (16 x 16) B (16 x 16), with A and B from shared memory.
 ///
@@ -105,4 +105,4 @@ struct Mma<float> {
   }
 };
 
-}  // namespace oxrse::cuda
+}  // namespace oxrse::OXRSE_GPU

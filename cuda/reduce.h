@@ -3,7 +3,7 @@
 #include "cuda/instructions.h"
 
 // Sums and maxima over warps and blocks. The order of additions depends on the number of threads alone.
-namespace oxrse::cuda {
+namespace oxrse::OXRSE_GPU {
 
 struct Plus {
   template <class A>
@@ -18,10 +18,28 @@ struct Larger {  // a NaN loses
   }
 };
 
+/// Two sums that go together.
+struct Two {
+  float first, second;
+};
+struct PlusTwo {
+  __device__ Two operator()(Two a, Two b) const { return {a.first + b.first, a.second + b.second}; }
+};
+
+/// The value of lane (own lane xor `lanes`).
+template <class A>
+__device__ A exchange(A value, int lanes) {
+  return __shfl_xor_sync(kAllLanes, value, lanes);
+}
+template <>
+inline __device__ Two exchange(Two value, int lanes) {
+  return {__shfl_xor_sync(kAllLanes, value.first, lanes), __shfl_xor_sync(kAllLanes, value.second, lanes)};
+}
+
 /// The reduction over the lanes of a warp, in every lane. All lanes must come.
 template <class A, class F>
 __device__ A reduce_warp(A value, F f) {
-  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) value = f(value, __shfl_xor_sync(kAllLanes, value, lanes));
+  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) value = f(value, exchange(value, lanes));
   return value;
 }
 
@@ -40,4 +58,4 @@ __device__ A reduce_block(A value, F f, A* partials) {
   return value;
 }
 
-}  // namespace oxrse::cuda
+}  // namespace oxrse::OXRSE_GPU

@@ -6,7 +6,7 @@
 #include "cuda/instructions.h"
 #include "engine/core/tensor.h"
 
-namespace oxrse::cuda {
+namespace oxrse::OXRSE_GPU {
 
 /// Numbers that a thread reads or writes at once: 16 bytes of T.
 template <class T>
@@ -37,6 +37,12 @@ struct Rows {
     return base + row / heads * stride + row % heads * head_stride;
   }
 };
+
+/// A vector as the only row.
+template <class T>
+Rows<const T> row_of(const ConstTensor& vector) {
+  return Rows<const T>(vector.reshape({1, vector.count()}));
+}
 
 /// kPack numbers of T in the type that is computed with.
 template <class T>
@@ -96,4 +102,4 @@ void visit_compute(DType type, F&& f) {
   }
 }
 
-}  // namespace oxrse::cuda
+}  // namespace oxrse::OXRSE_GPU

@@ -1,16 +1,16 @@
 #include "cuda/kernels/kernels.h"
 
 // Matrix products are the library's: the emulated device takes the CPU's, which stands in for cuBLASLt.
-namespace oxrse::ops {
+namespace oxrse::OXRSE_GPU {
 
-void launch(Cuda& /*cuda*/, const Linear& op) {
+void launch(Cuda& /*cuda*/, const ops::Linear& op) {
   Cpu cpu;
-  launch(cpu, op);
+  ops::launch(cpu, op);
 }
 
-void launch(Cuda& /*cuda*/, const Linear::Backward& op) {
+void launch(Cuda& /*cuda*/, const ops::Linear::Backward& op) {
   Cpu cpu;
-  launch(cpu, op);
+  ops::launch(cpu, op);
 }
 
-}  // namespace oxrse::ops
+}  // namespace oxrse::OXRSE_GPU

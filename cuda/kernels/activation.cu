@@ -4,10 +4,10 @@
 
 // GELU and SwiGLU: one block a row, one pack of 16 bytes a thread and turn. Everything is read once and written once, so memory is the
 // limit; backward computes sigmoids again instead of reading them.
-namespace oxrse::ops {
+namespace oxrse::OXRSE_GPU {
 namespace {
 
-using namespace cuda;  // NOLINT(google-build-using-namespace): the words kernels are written in
+using namespace ops;
 
 constexpr float kRoot = 0.79788456080286535588F;  // sqrt(2 / pi)
 constexpr float kCubic = 0.044715F;
@@ -87,30 +87,30 @@ Grid grid_of(const ConstTensor& x) {
 void launch(Cuda& cuda, const Gelu& op) {
   visit_compute(op.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    cuda::launch(cuda, op.name, gelu<T>, grid_of<T>(op.x), Rows<T>(op.y), Rows<const T>(op.x));
+    launch(cuda, op.name, gelu<T>, grid_of<T>(op.x), Rows<T>(op.y), Rows<const T>(op.x));
   });
 }
 
 void launch(Cuda& cuda, const Gelu::Backward& op) {
   visit_compute(op.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    cuda::launch(cuda, op.name, gelu_backward<T>, grid_of<T>(op.x), Rows<T>(op.dx), Rows<const T>(op.dy), Rows<const T>(op.x));
+    launch(cuda, op.name, gelu_backward<T>, grid_of<T>(op.x), Rows<T>(op.dx), Rows<const T>(op.dy), Rows<const T>(op.x));
   });
 }
 
 void launch(Cuda& cuda, const SwiGlu& op) {
   visit_compute(op.gate.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    cuda::launch(cuda, op.name, swiglu<T>, grid_of<T>(op.gate), Rows<T>(op.y), Rows<const T>(op.gate), Rows<const T>(op.up));
+    launch(cuda, op.name, swiglu<T>, grid_of<T>(op.gate), Rows<T>(op.y), Rows<const T>(op.gate), Rows<const T>(op.up));
   });
 }
 
 void launch(Cuda& cuda, const SwiGlu::Backward& op) {
   visit_compute(op.gate.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    cuda::launch(cuda, op.name, swiglu_backward<T>, grid_of<T>(op.gate), Rows<T>(op.dgate), Rows<T>(op.dup), Rows<const T>(op.dy),
-                 Rows<const T>(op.gate), Rows<const T>(op.up));
+    launch(cuda, op.name, swiglu_backward<T>, grid_of<T>(op.gate), Rows<T>(op.dgate), Rows<T>(op.dup), Rows<const T>(op.dy),
+           Rows<const T>(op.gate), Rows<const T>(op.up));
   });
 }
 
-}  // namespace oxrse::ops
+}  // namespace oxrse::OXRSE_GPU

@@ -12,7 +12,7 @@
 #include "engine/ops/attention.h"
 
 // What the three kernels of attention share: tiles in shared memory and who sees whom.
-namespace oxrse::cuda {
+namespace oxrse::OXRSE_GPU {
 
 inline constexpr float kLog2E = 1.44269504088896340736F;
 inline constexpr float kLn2 = 0.69314718055994530942F;
@@ -126,4 +126,4 @@ void visit_width(std::int64_t d, F&& f) {
 void launch_attention_dq(Cuda& cuda, const ops::Attention::Backward& op);
 void launch_attention_dkv(Cuda& cuda, const ops::Attention::Backward& op);
 
-}  // namespace oxrse::cuda
+}  // namespace oxrse::OXRSE_GPU

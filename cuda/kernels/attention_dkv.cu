@@ -6,7 +6,7 @@
 // group and the queries that may see one of the keys, 32 at a time, with transposed scores: so P^T and dS^T come out of the first products
 // in the registers that the second ones want. Heads wider than 128 have a block for each half of dk and dv, because the sums of both would
 // not fit the registers.
-namespace oxrse::cuda {
+namespace oxrse::OXRSE_GPU {
 namespace {
 
 constexpr int kQueries = 32;
@@ -168,4 +168,4 @@ void launch_attention_dkv(Cuda& cuda, const ops::Attention::Backward& op) {
   });
 }
 
-}  // namespace oxrse::cuda
+}  // namespace oxrse::OXRSE_GPU

@@ -4,10 +4,10 @@
 // The first half of attention's backward pass: delta = rowsum(do * o), one warp a row; then dq. A block has 64 queries of one head and goes
 // over the keys that some of them see, as forward does. dk and dv have a kernel of their own, which computes the scores once more: 7
 // products instead of 5, but every sum has one owner and one order, and needs neither atomics nor memory for partial sums.
-namespace oxrse::ops {
+namespace oxrse::OXRSE_GPU {
 namespace {
 
-using namespace cuda;  // NOLINT(google-build-using-namespace): the words kernels are written in
+using namespace ops;
 
 template <class T>
 struct Operands {
@@ -123,39 +123,35 @@ void launch(Cuda& cuda, const Attention::Backward& op) {
   visit_compute(op.q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const std::int64_t rows = op.q.size(0) * op.q.size(1) * op.q.size(2);
-    cuda::launch(cuda, op.name, row_sums<T>, {.x = divide_up(rows, kDeltaThreads / kWarp), .threads = kDeltaThreads},
-                 op.delta.data<float>(), Heads<const T>(op.d_o), Heads<const T>(op.o), AttentionShape(op), rows);
+    launch(cuda, op.name, row_sums<T>, {.x = divide_up(rows, kDeltaThreads / kWarp), .threads = kDeltaThreads}, op.delta.data<float>(),
+           Heads<const T>(op.d_o), Heads<const T>(op.o), AttentionShape(op), rows);
   });
   launch_attention_dq(cuda, op);
   launch_attention_dkv(cuda, op);
 }
-
-}  // namespace oxrse::ops
-
-namespace oxrse::cuda {
 
 void launch_attention_dq(Cuda& cuda, const ops::Attention::Backward& op) {
   visit_compute(op.q.dtype(), [&](auto tag) {
     visit_width(op.q.size(3), [&](auto width) {
       using T = typename decltype(tag)::type;
       using Tiles = AttentionTiles<T, width>;
-      const ops::Operands<T> operands{.dq = Heads<T>(op.dq),
-                                      .lse = op.lse.data<float>(),
-                                      .delta = op.delta.data<float>(),
-                                      .d_o = Heads<const T>(op.d_o),
-                                      .q = Heads<const T>(op.q),
-                                      .k = Heads<const T>(op.k),
-                                      .v = Heads<const T>(op.v),
-                                      .shape = AttentionShape(op),
-                                      .scale = static_cast<float>(op.scale)};
+      const Operands<T> operands{.dq = Heads<T>(op.dq),
+                                 .lse = op.lse.data<float>(),
+                                 .delta = op.delta.data<float>(),
+                                 .d_o = Heads<const T>(op.d_o),
+                                 .q = Heads<const T>(op.q),
+                                 .k = Heads<const T>(op.k),
+                                 .v = Heads<const T>(op.v),
+                                 .shape = AttentionShape(op),
+                                 .scale = static_cast<float>(op.scale)};
       const Grid grid{.x = divide_up(op.q.size(1), Tiles::kRows),
                       .y = op.q.size(2),
                       .z = op.q.size(0),
                       .threads = Tiles::kThreads,
                       .shared = Tiles::bytes(4 * Tiles::kRows)};
-      launch(cuda, op.name, ops::query_gradient<T, width>, grid, operands);
+      launch(cuda, op.name, query_gradient<T, width>, grid, operands);
     });
   });
 }
 
-}  // namespace oxrse::cuda
+}  // namespace oxrse::OXRSE_GPU

@@ -6,10 +6,10 @@
 // runs under the softmax, that of the values under the scores. Late queries see most keys: their blocks go first. Every value is added up
 // in the order of the keys by one thread: the same bits in every run. It loses against wgmma and TMA on Hopper, whose tensor cores mma.sync
 // fills to 60%.
-namespace oxrse::ops {
+namespace oxrse::OXRSE_GPU {
 namespace {
 
-using namespace cuda;  // NOLINT(google-build-using-namespace): the words kernels are written in
+using namespace ops;
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
@@ -167,9 +167,9 @@ void launch(Cuda& cuda, const Attention& op) {
                       .z = op.q.size(0),
                       .threads = Tiles::kThreads,
                       .shared = Tiles::bytes(3 * Tiles::kRows)};
-      cuda::launch(cuda, op.name, forward<T, width>, grid, operands);
+      launch(cuda, op.name, forward<T, width>, grid, operands);
     });
   });
 }
 
-}  // namespace oxrse::ops
+}  // namespace oxrse::OXRSE_GPU

@@ -1,6 +1,6 @@
 #include "cuda/kernels/column_sums.h"
 
-namespace oxrse::cuda {
+namespace oxrse::OXRSE_GPU {
 namespace {
 
 constexpr int kThreads = 128;
@@ -21,4 +21,4 @@ void sum_columns(Cuda& cuda, std::string_view name, float* to, Write write, cons
          columns);
 }
 
-}  // namespace oxrse::cuda
+}  // namespace oxrse::OXRSE_GPU

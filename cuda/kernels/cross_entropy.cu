@@ -8,10 +8,10 @@
 // One block a row. The first pass keeps a running maximum and the sum of exponentials relative to it (Milakov and Gimelshein, "Online
 // normalizer calculation for softmax", 2018), the second writes the gradient: logits are read twice, the second time from L2 as long as the
 // rows in flight fit there (132 blocks of 50k logits in bf16: 13 MB).
-namespace oxrse::ops {
+namespace oxrse::OXRSE_GPU {
 namespace {
 
-using namespace cuda;  // NOLINT(google-build-using-namespace): the words kernels are written in
+using namespace ops;
 
 constexpr int kMostThreads = 512;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
@@ -104,8 +104,8 @@ void launch(Cuda& cuda, const CrossEntropy& op) {
                                .columns = op.logits.size(1),
                                .scale = static_cast<float>(op.scale)};
     const Grid grid{.x = op.logits.size(0), .threads = threads_for_row<T>(op.vocab, kMostThreads), .shared = kWarp * sizeof(float)};
-    cuda::launch(cuda, op.name, softmax_loss<T>, grid, operands);
+    launch(cuda, op.name, softmax_loss<T>, grid, operands);
   });
 }
 
-}  // namespace oxrse::ops
+}  // namespace oxrse::OXRSE_GPU

@@ -7,10 +7,10 @@
 
 // One block a row, one draw of four random words a thread and turn. The ten rounds of Philox take longer than four elements of memory
 // traffic in bf16 on today's GPUs: this kernel is limited by integer arithmetic, and fusing it into a neighbour would hide half of it.
-namespace oxrse::ops {
+namespace oxrse::OXRSE_GPU {
 namespace {
 
-using namespace cuda;  // NOLINT(google-build-using-namespace): the words kernels are written in
+using namespace ops;
 
 constexpr std::int64_t kWords = 4;  // of a draw
 
@@ -40,9 +40,9 @@ void launch(Cuda& cuda, const Dropout& op) {
   visit_compute(op.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Grid grid{.x = op.x.size(1) == 0 ? 0 : op.x.size(0), .threads = threads_for_row<T>(op.x.size(1))};
-    cuda::launch(cuda, op.name, dropout<T>, grid, Rows<T>(op.y), Rows<const T>(op.x), Rows<const T>(op.residual), op.random, dropped,
-                 1 / (1 - op.p), op.first_row);
+    launch(cuda, op.name, dropout<T>, grid, Rows<T>(op.y), Rows<const T>(op.x), Rows<const T>(op.residual), op.random, dropped,
+           1 / (1 - op.p), op.first_row);
   });
 }
 
-}  // namespace oxrse::ops
+}  // namespace oxrse::OXRSE_GPU

@@ -6,10 +6,10 @@
 #include "cuda/rows.h"
 
 // One pack of 16 bytes a thread: memory is the limit. A sum takes two launches: tiles of fixed size, then their sums in one block.
-namespace oxrse::ops {
+namespace oxrse::OXRSE_GPU {
 namespace {
 
-using namespace cuda;  // NOLINT(google-build-using-namespace): the words kernels are written in
+using namespace ops;
 
 constexpr int kThreads = 256;
 constexpr std::int64_t kTile = 16384;  // elements a block adds up
@@ -91,14 +91,14 @@ Grid grid_of(std::int64_t count, int each) { return {.x = divide_up(count, std::
 void launch(Cuda& cuda, const Fill& op) {
   visit_floating(op.y.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    cuda::launch(cuda, op.name, fill<T>, grid_of(op.y.count(), kPack<T>), Flat<T>(op.y), op.value);
+    launch(cuda, op.name, fill<T>, grid_of(op.y.count(), kPack<T>), Flat<T>(op.y), op.value);
   });
 }
 
 void launch(Cuda& cuda, const FillNormal& op) {
   visit_floating(op.y.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    cuda::launch(cuda, op.name, fill_normal<T>, grid_of(op.y.count(), 1), Flat<T>(op.y), op.mean, op.stddev, op.random, op.first_element);
+    launch(cuda, op.name, fill_normal<T>, grid_of(op.y.count(), 1), Flat<T>(op.y), op.mean, op.stddev, op.random, op.first_element);
   });
 }
 
@@ -107,7 +107,7 @@ void launch(Cuda& cuda, const Cast& op) {
     visit_floating(op.x.dtype(), [&](auto from) {
       using To = typename decltype(to)::type;
       using From = typename decltype(from)::type;
-      cuda::launch(cuda, op.name, cast<To, From>, grid_of(op.y.count(), 1), op.y.data<To>(), op.x.data<From>(), op.y.count());
+      launch(cuda, op.name, cast<To, From>, grid_of(op.y.count(), 1), op.y.data<To>(), op.x.data<From>(), op.y.count());
     });
   });
 }
@@ -115,7 +115,7 @@ void launch(Cuda& cuda, const Cast& op) {
 void launch(Cuda& cuda, const Add& op) {
   visit_floating(op.y.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    cuda::launch(cuda, op.name, add<T>, grid_of(op.y.count(), kPack<T>), Flat<T>(op.y), Flat<const T>(op.a), Flat<const T>(op.b));
+    launch(cuda, op.name, add<T>, grid_of(op.y.count(), kPack<T>), Flat<T>(op.y), Flat<const T>(op.a), Flat<const T>(op.b));
   });
 }
 
@@ -125,10 +125,10 @@ void launch(Cuda& cuda, const Sum& op) {
   const std::size_t shared = kThreads / kWarp * sizeof(double);
   visit_floating(op.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    cuda::launch(cuda, op.name, sum_tiles<T>, {.x = tiles, .threads = kThreads, .shared = shared}, partials, op.x.data<T>(), op.x.count());
+    launch(cuda, op.name, sum_tiles<T>, {.x = tiles, .threads = kThreads, .shared = shared}, partials, op.x.data<T>(), op.x.count());
   });
-  cuda::launch(cuda, op.name, sum_partials, {.x = 1, .threads = kThreads, .shared = shared}, op.sum.data<double>(), partials, tiles,
-               op.to_sum == Write::Add);
+  launch(cuda, op.name, sum_partials, {.x = 1, .threads = kThreads, .shared = shared}, op.sum.data<double>(), partials, tiles,
+         op.to_sum == Write::Add);
 }
 
-}  // namespace oxrse::ops
+}  // namespace oxrse::OXRSE_GPU

@@ -9,10 +9,10 @@
 // kTokens rows of the table and one column a thread. It looks through all ids, kThreads at a time, and adds the rows that are its own in
 // the order of n; nobody else writes there. Every block reads all ids (4 bytes a row, from L2): V / 64 * N * 4 bytes. It loses when most of
 // the batch is a few tokens, because one block then adds up nearly everything.
-namespace oxrse::ops {
+namespace oxrse::OXRSE_GPU {
 namespace {
 
-using namespace cuda;  // NOLINT(google-build-using-namespace): the words kernels are written in
+using namespace ops;
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
@@ -83,8 +83,8 @@ void launch(Cuda& cuda, const Embedding& op) {
   check_readable_data(op);
   visit_compute(op.y.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    cuda::launch(cuda, op.name, gather<T>, {.x = op.y.size(0), .threads = threads_for_row<T>(op.y.size(1))}, Rows<T>(op.y),
-                 Rows<const T>(op.table), op.ids.data<std::int32_t>(), op.to_y == Write::Add);
+    launch(cuda, op.name, gather<T>, {.x = op.y.size(0), .threads = threads_for_row<T>(op.y.size(1))}, Rows<T>(op.y),
+           Rows<const T>(op.table), op.ids.data<std::int32_t>(), op.to_y == Write::Add);
   });
 }
 
@@ -96,9 +96,9 @@ void launch(Cuda& cuda, const Embedding::Backward& op) {
                     .y = divide_up(op.dtable.size(1), kThreads),
                     .threads = kThreads,
                     .shared = sizeof(Matches)};
-    cuda::launch(cuda, op.name, scatter<T>, grid, Rows<float>(op.dtable), Rows<const T>(op.dy), op.ids.data<std::int32_t>(),
-                 op.to_dtable == Write::Assign);
+    launch(cuda, op.name, scatter<T>, grid, Rows<float>(op.dtable), Rows<const T>(op.dy), op.ids.data<std::int32_t>(),
+           op.to_dtable == Write::Assign);
   });
 }
 
-}  // namespace oxrse::ops
+}  // namespace oxrse::OXRSE_GPU

@@ -6,18 +6,10 @@
 
 // As rmsnorm.cu. The mean of the deviations from the first mean corrects that mean, which rounding left off by up to C/16 units in the last
 // place (Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1983): rows with a large mean keep their digits.
-namespace oxrse::ops {
+namespace oxrse::OXRSE_GPU {
 namespace {
 
-using namespace cuda;  // NOLINT(google-build-using-namespace): the words kernels are written in
-
-/// What is summed up over a row together.
-struct Two {
-  float first, second;
-};
-struct PlusTwo {
-  __device__ Two operator()(Two a, Two b) const { return {a.first + b.first, a.second + b.second}; }
-};
+using namespace ops;
 
 template <class T>
 __global__ void forward(Rows<T> y, float* means, float* rstd, Rows<const T> x, Rows<const T> w, Rows<const T> b, float eps) {
@@ -119,9 +111,8 @@ void launch(Cuda& cuda, const LayerNorm& op) {
     using T = typename decltype(tag)::type;
     const Rows<const T> x(op.x);
     const Grid grid{.x = x.count, .threads = threads_for_row<T>(x.columns), .shared = kWarp * sizeof(Two)};
-    const auto b = op.b.present() ? Rows<const T>(op.b.reshape({1, x.columns})) : Rows<const T>();
-    cuda::launch(cuda, op.name, forward<T>, grid, Rows<T>(op.y), op.mean.data<float>(), op.rstd.data<float>(), x,
-                 Rows<const T>(op.w.reshape({1, x.columns})), b, op.eps);
+    const auto b = op.b.present() ? row_of<T>(op.b) : Rows<const T>();
+    launch(cuda, op.name, forward<T>, grid, Rows<T>(op.y), op.mean.data<float>(), op.rstd.data<float>(), x, row_of<T>(op.w), b, op.eps);
   });
 }
 
@@ -133,11 +124,11 @@ void launch(Cuda& cuda, const LayerNorm::Backward& op) {
     const std::int64_t blocks = partial_rows(x.count, threads), stride = 2 * x.columns;
     auto* partials = static_cast<float*>(cuda.scratch(static_cast<std::size_t>(blocks * stride) * sizeof(float)));
     const Grid grid{.x = blocks, .threads = threads, .shared = kWarp * sizeof(Two) + static_cast<std::size_t>(stride) * sizeof(float)};
-    cuda::launch(cuda, op.name, backward<T>, grid, Rows<T>(op.dx), partials, Rows<const T>(op.dy), x,
-                 Rows<const T>(op.w.reshape({1, x.columns})), op.mean.data<float>(), op.rstd.data<float>(), op.to_dx == Write::Add);
+    launch(cuda, op.name, backward<T>, grid, Rows<T>(op.dx), partials, Rows<const T>(op.dy), x, row_of<T>(op.w), op.mean.data<float>(),
+           op.rstd.data<float>(), op.to_dx == Write::Add);
     sum_columns(cuda, op.name, op.dw.data<float>(), op.to_dw, partials, blocks, stride, x.columns);
     if (op.db.present()) sum_columns(cuda, op.name, op.db.data<float>(), op.to_dw, partials + x.columns, blocks, stride, x.columns);
   });
 }
 
-}  // namespace oxrse::ops
+}  // namespace oxrse::OXRSE_GPU

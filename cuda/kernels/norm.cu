@@ -6,10 +6,10 @@
 // The norm of the gradient: every block adds up the squares of a tile in f64, a second launch adds up the tiles of each tensor in order.
 // Memory is the limit of the first; the f64 additions, one an element, are hidden behind it where the GPU has f64 units (1/64 of the f32
 // rate, as on consumer GPUs, is not enough: there a compensated f32 sum would be faster).
-namespace oxrse::ops {
+namespace oxrse::OXRSE_GPU {
 namespace {
 
-using namespace cuda;  // NOLINT(google-build-using-namespace): the words kernels are written in
+using namespace ops;
 
 constexpr int kThreads = 256;
 constexpr std::size_t kShared = kThreads / kWarp * sizeof(double);
@@ -66,8 +66,8 @@ void launch(Cuda& cuda, const SumSquares& op) {
   TensorList<Input> list;
   const auto flush = [&] {
     auto* partials = static_cast<double*>(cuda.scratch(static_cast<std::size_t>(list.tiles()) * sizeof(double)));
-    cuda::launch(cuda, op.name, square_tiles, {.x = list.tiles(), .threads = kThreads, .shared = kShared}, partials, list);
-    cuda::launch(cuda, op.name, add_up_tiles, {.x = list.count, .threads = kThreads, .shared = kShared}, sums, partials, list);
+    launch(cuda, op.name, square_tiles, {.x = list.tiles(), .threads = kThreads, .shared = kShared}, partials, list);
+    launch(cuda, op.name, add_up_tiles, {.x = list.count, .threads = kThreads, .shared = kShared}, sums, partials, list);
     sums += list.count;
     list = {};
   };
@@ -79,8 +79,8 @@ void launch(Cuda& cuda, const SumSquares& op) {
 }
 
 void launch(Cuda& cuda, const ClipFactor& op) {
-  cuda::launch(cuda, op.name, clip_factor, {.x = 1, .threads = 1}, op.control.data<double>(), op.sums.data<double>(), op.sums.count(),
-               op.unscale, op.clip);
+  launch(cuda, op.name, clip_factor, {.x = 1, .threads = 1}, op.control.data<double>(), op.sums.data<double>(), op.sums.count(), op.unscale,
+         op.clip);
 }
 
-}  // namespace oxrse::ops
+}  // namespace oxrse::OXRSE_GPU

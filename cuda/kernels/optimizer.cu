@@ -6,10 +6,10 @@
 
 // Updates of many parameters in one launch (tensor_list.h). AdamW moves 28 bytes a parameter with f32 state and 16-bit weights: memory is
 // the limit. Corrections that need powers and roots in f64 are computed by one thread of a block, for all.
-namespace oxrse::ops {
+namespace oxrse::OXRSE_GPU {
 namespace {
 
-using namespace cuda;  // NOLINT(google-build-using-namespace): the words kernels are written in
+using namespace ops;
 
 constexpr int kThreads = 256;
 
@@ -134,16 +134,16 @@ template <class A>
 void launch_adamw(Cuda& cuda, const AdamW& op) {
   const AdamWSettings settings{op.lr, op.beta1, op.beta2, op.eps, op.weight_decay};
   for_lists<A>(op.parameters, [&](const auto& list) {
-    cuda::launch(cuda, op.name, adamw<A>, {.x = list.tiles(), .threads = kThreads, .shared = sizeof(AdamWStep<A>)}, list,
-                 op.control.data<double>(), settings);
+    launch(cuda, op.name, adamw<A>, {.x = list.tiles(), .threads = kThreads, .shared = sizeof(AdamWStep<A>)}, list,
+           op.control.data<double>(), settings);
   });
 }
 
 template <class A>
 void launch_sgd(Cuda& cuda, const Sgd& op) {
   for_lists<A>(op.parameters, [&](const auto& list) {
-    cuda::launch(cuda, op.name, sgd<A>, {.x = list.tiles(), .threads = kThreads}, list, op.control.data<double>(), op.lr, op.momentum,
-                 op.weight_decay);
+    launch(cuda, op.name, sgd<A>, {.x = list.tiles(), .threads = kThreads}, list, op.control.data<double>(), op.lr, op.momentum,
+           op.weight_decay);
   });
 }
 
@@ -161,8 +161,8 @@ void launch(Cuda& cuda, const Sgd& op) {
 
 void launch(Cuda& cuda, const RoundAtRandom& op) {
   constexpr std::int64_t kElements = 8 * kThreads;
-  cuda::launch(cuda, op.name, round_at_random, {.x = divide_up(op.x.count(), kElements), .threads = kThreads}, op.y.data<bf16>(),
-               op.x.data<float>(), op.x.count(), op.control.data<double>(), op.seed, op.stream);
+  launch(cuda, op.name, round_at_random, {.x = divide_up(op.x.count(), kElements), .threads = kThreads}, op.y.data<bf16>(),
+         op.x.data<float>(), op.x.count(), op.control.data<double>(), op.seed, op.stream);
 }
 
-}  // namespace oxrse::ops
+}  // namespace oxrse::OXRSE_GPU

@@ -7,10 +7,10 @@
 // Forward: one block a row, one pack of 16 bytes a thread and turn; x is read from memory once and from the cache once. Backward: a block
 // goes over its rows and keeps its part of dw in shared memory (column_sums.h); dy and x are read from memory once, dx is written once.
 // Short rows (the heads of QK-norm) leave most threads of a warp without a pack: 80 numbers in bf16 use 10 of 32.
-namespace oxrse::ops {
+namespace oxrse::OXRSE_GPU {
 namespace {
 
-using namespace cuda;  // NOLINT(google-build-using-namespace): the words kernels are written in
+using namespace ops;
 
 template <class T>
 __global__ void forward(Rows<T> y, float* rstd, Rows<const T> x, Rows<const T> w, float eps) {
@@ -83,8 +83,7 @@ void launch(Cuda& cuda, const RmsNorm& op) {
     using T = typename decltype(tag)::type;
     const Rows<const T> x(op.x);
     const Grid grid{.x = x.count, .threads = threads_for_row<T>(x.columns), .shared = kWarp * sizeof(float)};
-    cuda::launch(cuda, op.name, forward<T>, grid, Rows<T>(op.y), op.rstd.data<float>(), x, Rows<const T>(op.w.reshape({1, x.columns})),
-                 op.eps);
+    launch(cuda, op.name, forward<T>, grid, Rows<T>(op.y), op.rstd.data<float>(), x, row_of<T>(op.w), op.eps);
   });
 }
 
@@ -96,10 +95,10 @@ void launch(Cuda& cuda, const RmsNorm::Backward& op) {
     const std::int64_t blocks = partial_rows(x.count, threads);
     auto* partials = static_cast<float*>(cuda.scratch(static_cast<std::size_t>(blocks * x.columns) * sizeof(float)));
     const Grid grid{.x = blocks, .threads = threads, .shared = static_cast<std::size_t>(kWarp + x.columns) * sizeof(float)};
-    cuda::launch(cuda, op.name, backward<T>, grid, Rows<T>(op.dx), partials, Rows<const T>(op.dy), x,
-                 Rows<const T>(op.w.reshape({1, x.columns})), op.rstd.data<float>(), op.to_dx == Write::Add);
+    launch(cuda, op.name, backward<T>, grid, Rows<T>(op.dx), partials, Rows<const T>(op.dy), x, row_of<T>(op.w), op.rstd.data<float>(),
+           op.to_dx == Write::Add);
     sum_columns(cuda, op.name, op.dw.data<float>(), op.to_dw, partials, blocks, x.columns, x.columns);
   });
 }
 
-}  // namespace oxrse::ops
+}  // namespace oxrse::OXRSE_GPU

@@ -4,10 +4,10 @@
 
 // One block a row of all heads, one pair a thread and turn, in place: read once, written once. The angles of a row are read once from
 // memory and by its other heads from the cache.
-namespace oxrse::ops {
+namespace oxrse::OXRSE_GPU {
 namespace {
 
-using namespace cuda;  // NOLINT(google-build-using-namespace): the words kernels are written in
+using namespace ops;
 
 constexpr int kThreads = 256;
 
@@ -37,7 +37,7 @@ __global__ void rotate(Rows<T> x, const std::int32_t* positions, Rows<const floa
 template <class A>
 void launch_fill_table(Cuda& cuda, const RopeTable& op) {
   const std::int64_t pairs = op.table.count() / 2;
-  cuda::launch(cuda, op.name, fill_table<A>, {.x = divide_up(pairs, kThreads), .threads = kThreads}, Rows<A>(op.table), op.theta);
+  launch(cuda, op.name, fill_table<A>, {.x = divide_up(pairs, kThreads), .threads = kThreads}, Rows<A>(op.table), op.theta);
 }
 
 }  // namespace
@@ -55,9 +55,9 @@ void launch(Cuda& cuda, const Rope& op) {
   visit_compute(op.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Grid grid{.x = op.x.size(2) == 0 ? 0 : op.x.size(0), .threads = kThreads};
-    cuda::launch(cuda, op.name, rotate<T>, grid, Rows<T>(op.x), op.positions.data<std::int32_t>(), Rows<const float>(op.table),
-                 op.inverse ? -1.0F : 1.0F);
+    launch(cuda, op.name, rotate<T>, grid, Rows<T>(op.x), op.positions.data<std::int32_t>(), Rows<const float>(op.table),
+           op.inverse ? -1.0F : 1.0F);
   });
 }
 
-}  // namespace oxrse::ops
+}  // namespace oxrse::OXRSE_GPU

@@ -7,7 +7,7 @@
 
 // Kernels over many tensors in few launches: tensors are cut into tiles, a block has one tile. The list is an argument of the kernel, so
 // nothing is copied to the device before a launch; 4 KiB of arguments hold some 50 tensors.
-namespace oxrse::cuda {
+namespace oxrse::OXRSE_GPU {
 
 inline constexpr std::int64_t kTileElements = 4096;
 
@@ -54,4 +54,4 @@ __device__ void for_tile(const TensorList<Entry>& list, F f) {
   for (std::int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) f(entry, i);
 }
 
-}  // namespace oxrse::cuda
+}  // namespace oxrse::OXRSE_GPU

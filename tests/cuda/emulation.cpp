@@ -14,7 +14,7 @@
 namespace oxrse::test {
 namespace {
 
-using namespace cuda;
+using namespace cuda_emulated;
 using Catch::Matchers::Contains;
 
 /// Runs the body as a kernel of one block, in several orders.

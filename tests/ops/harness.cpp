@@ -185,8 +185,21 @@ void check_f32(const OpCase& c) {
   }
 }
 
+/// What check_threads, check_strides and check_alignment look at, in fewer runs: an emulated device is slow.
+void check_layouts_on_device(const OpCase& c) {
+  for (const DType type : {DType::F32, DType::BF16, DType::F16}) {
+    INFO(c.name << " in " << name_of(type) << " on the device");
+    const Bits plain = bits(c, {.type = type});
+    CHECK(plain == bits(c, {.type = type, .threads = 2, .gap = gap_to_align(c), .aligned = true}));
+    if (type == DType::F16) continue;  // the code of bf16
+    CHECK(plain == bits(c, {.type = type, .threads = 3, .gap = 5}));
+    CHECK(plain == bits(c, {.type = type, .aligned = true}));
+  }
+}
+
 void check_case(const OpCase& c) {
   check_f32(c);
+  if (device_under_test().cuda != nullptr) return check_layouts_on_device(c);
   check_threads(c);
   check_strides(c, DType::F32);
   check_strides(c, DType::BF16);
