@@ -135,8 +135,8 @@ void add_prune(CLI::App& parent) {
   auto path = std::make_shared<std::string>();
   auto keep = std::make_shared<std::int64_t>(1);
   auto dry_run = std::make_shared<bool>(false);
-  command->add_option("checkpoint", *path, "A checkpoints or run directory")->required();
-  command->add_option("--keep", *keep, "How many to keep")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))->required();
+  command->add_option("checkpoint", *path, "A checkpoints or run directory")->check(not_empty("a checkpoint"))->required();
+  command->add_option("--keep", *keep, "How many to keep")->check(between<std::int64_t>(1, std::int64_t{1} << 31))->required();
   command->add_flag("--dry-run", *dry_run, "Only say what would be removed");
   command->callback([path, keep, dry_run] { prune(*path, *keep, *dry_run); });
 }
