@@ -36,7 +36,7 @@ std::string suggestion(const CLI::App& at, const std::string& unknown) {
 /// "inspect, verify, ...": the commands `at` has.
 std::string commands_of(const CLI::App& at) {
   std::string list;
-  for (const CLI::App* command : at.get_subcommands([](const CLI::App* /*each*/) { return true; }))
+  for (const CLI::App* command : at.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); }))
     list += (list.empty() ? "" : ", ") + command->get_name();
   return list;
 }
