@@ -14,9 +14,9 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <cstring>
 #include <deque>
 #include <list>
+#include <random>
 #include <vector>
 #endif
 
@@ -81,6 +81,15 @@ int sharing_processors(MPI_Comm local) {
   }
   return most;
 }
+
+/// "host n1, process 4711": where this process runs.
+std::string describe_process() {
+  std::array<char, 64> host{};
+  gethostname(host.data(), host.size() - 1);
+  return fmt::format("host {}, process {}", host.data(), getpid());
+}
+
+std::string describe_rank(int rank) { return fmt::format("rank {} ({})", rank, describe_process()); }
 
 class MpiTransport : public Transport {
  public:
@@ -171,9 +180,8 @@ class MpiTransport : public Transport {
   }
 
   void gather_places() {
-    std::array<char, 128> mine{}, host{};
-    gethostname(host.data(), host.size() - 1);
-    fmt::format_to_n(mine.data(), mine.size() - 1, "host {}, process {}", host.data(), getpid());
+    std::array<char, 128> mine{};
+    describe_process().copy(mine.data(), mine.size() - 1);
     std::vector<char> all(mine.size() * static_cast<std::size_t>(size_));
     MPI_Allgather(mine.data(), static_cast<int>(mine.size()), MPI_CHAR, all.data(), static_cast<int>(mine.size()), MPI_CHAR, data_);
     for (int r = 0; r < size_; ++r) places_.emplace_back(all.data() + static_cast<std::size_t>(r) * mine.size());
@@ -191,26 +199,52 @@ class MpiTransport : public Transport {
 
 MpiSession::MpiSession() {
   if (has_launcher()) {
+    guard_.emplace();
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
     require(provided >= MPI_THREAD_SERIALIZED,
             "this MPI lets only one thread of a process call it: choose one that has MPI_THREAD_SERIALIZED");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    MPI_Comm local = MPI_COMM_NULL;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &local);
-    MPI_Comm_rank(local, &local_rank_);
-    MPI_Comm_size(local, &local_size_);
-    ranks_sharing_processors_ = sharing_processors(local);
-    MPI_Comm_free(&local);
-    // The machines are equal and their ranks stand side by side exactly when this holds for every rank.
-    int agrees = rank_ % local_size_ == local_rank_ ? local_size_ : -1;
-    int least = 0, most = 0;
-    MPI_Allreduce(&agrees, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    MPI_Allreduce(&agrees, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    ranks_per_node_ = least == most && least > 0 ? least : 1;
+    find_machines();
   }
   require_connected(size_);
+  if (size_ > 1) {
+    join_guards();
+  } else {
+    guard_.reset();
+  }
+}
+
+/// Which ranks share machines and processors.
+void MpiSession::find_machines() {
+  MPI_Comm local = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &local);
+  MPI_Comm_rank(local, &local_rank_);
+  MPI_Comm_size(local, &local_size_);
+  ranks_sharing_processors_ = sharing_processors(local);
+  MPI_Comm_free(&local);
+  // The machines are equal and their ranks stand side by side exactly when this holds for every rank.
+  int agrees = rank_ % local_size_ == local_rank_ ? local_size_ : -1;
+  int least = 0, most = 0;
+  MPI_Allreduce(&agrees, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  MPI_Allreduce(&agrees, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  ranks_per_node_ = least == most && least > 0 ? least : 1;
+}
+
+/// The guards of all ranks as one tree. Where they do not reach each other, the run goes on without them.
+void MpiSession::join_guards() {
+  GuardPlace place{.rank = rank_, .size = size_, .token = std::random_device()(), .parent = {}, .name = {}};
+  MPI_Bcast(&place.token, sizeof place.token, MPI_BYTE, 0, MPI_COMM_WORLD);
+  const GuardAddress mine = guard_->listen(local_size_ == size_);
+  std::vector<GuardAddress> all(static_cast<std::size_t>(size_));
+  MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
+  if (rank_ > 0) place.parent = all[static_cast<std::size_t>((rank_ - 1) / 2)];
+  describe_rank(rank_).copy(place.name.data(), place.name.size() - 1);
+  const std::string problem = guard_->join(place);
+  if (problem.empty()) return;
+  fmt::print(stderr, "warning: {} is not connected with that of rank {} ({}): only the launcher sees when one of them dies\n",
+             "the guard of " + describe_rank(rank_), (rank_ - 1) / 2, problem);
 }
 
 MpiSession::~MpiSession() {
