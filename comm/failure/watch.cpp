@@ -112,8 +112,8 @@ void Watch::read_order() {
   } else if (alive) {
     report("", true);
   } else {
-    report(fmt::format("{} died {}; all ranks end. The last checkpoint is whole: the same command again goes on from it",
-                       place_.name.data(), activity_.describe()),
+    report(fmt::format("{} died {}; all ranks end. The same command again goes on from the last checkpoint", place_.name.data(),
+                       activity_.describe()),
            false);
   }
 }
@@ -168,11 +168,10 @@ void Watch::read_word(std::size_t which) {
 void Watch::lost(std::size_t which) {
   const std::string name = neighbours_[which].name;
   neighbours_.erase(neighbours_.begin() + static_cast<std::ptrdiff_t>(which));
-  if (!stopping_) {
-    report(fmt::format("{} is not reached from {} any more, {}: its machine or its guard process is gone; all ranks end", name,
-                       place_.name.data(), activity_.describe()),
-           false);
-  }
+  if (!control_.is_open()) return stop(false);  // this rank's end has been reported
+  report(fmt::format("{} is not reached from {} any more, {}: its machine or its guard process is gone; all ranks end", name,
+                     place_.name.data(), activity_.describe()),
+         false);
 }
 
 /// Something has happened: to the top of the tree, where it is printed once, and from there to all. A guard whose rank is gone stays for

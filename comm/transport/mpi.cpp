@@ -29,12 +29,21 @@ long number_in(const char* variable) {
   return value == nullptr ? 0 : std::atol(value);
 }
 
+/// A step of srun whose tasks are not the ranks is several runs that write to the same files. mpirun may start its own helpers by srun, one
+/// a machine.
+void require_all_of_step(int size) {
+  const long tasks = std::getenv("SLURM_STEP_ID") == nullptr ? 0 : number_in("SLURM_STEP_NUM_TASKS");
+  const bool by_mpirun = std::getenv("MPI_LOCALNRANKS") != nullptr;
+  require(tasks <= size && (by_mpirun || tasks == 0 || tasks == size),
+          "srun started {} tasks, but this one is of {} ranks: start oxrse with srun --mpi=pmi2 alone, or with mpirun alone", tasks, size);
+}
+
 /// Several tasks that each take themselves for rank 0 of 1 would write to the same files.
 void require_connected(int size) {
-  if (size > 1) return;
+  if (size > 1) return require_all_of_step(size);
   const long slurm = number_in("SLURM_NTASKS");
   require(slurm <= 1, "Slurm started {} tasks, but this one knows of no other: {}", slurm,
-          mpi_status().starts_with("built in") ? "start it with srun --mpi=pmi2 oxrse ... (or for one task with --ntasks=1)"
+          mpi_status().starts_with("built in") ? "start it with srun --mpi=pmi2 oxrse ... (or as one task with --ntasks=1)"
                                                : "this build has no MPI (" + mpi_status() + ")");
   for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}) {
     const long tasks = number_in(variable);

@@ -58,6 +58,9 @@ void Ranks::connect(const Config& config) {
 
 int Ranks::threads() const {
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return cpu_threads();
+  // Slurm does not always bind a task to the processors that it was given.
+  const char* given = std::getenv("SLURM_CPUS_PER_TASK");
+  if (given != nullptr) return std::clamp(std::atoi(given), 1, cpu_threads());
   return std::max(1, cpu_threads() / session_.ranks_sharing_processors());
 }
 

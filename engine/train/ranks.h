@@ -24,7 +24,8 @@ class Ranks {
 
   [[nodiscard]] bool first() const { return session_.rank() == 0; }
   [[nodiscard]] int size() const { return session_.size(); }
-  /// Threads for a rank: OMP_NUM_THREADS when set, otherwise its share of the processors that ranks of this machine use together.
+  /// Threads for a rank: OMP_NUM_THREADS when set, otherwise what srun --cpus-per-task gives, otherwise its share of the processors that
+  /// ranks of this machine use together.
   [[nodiscard]] int threads() const;
 
   /// Calls `work` on the first rank and then on the others, which find what it wrote.

@@ -5,7 +5,7 @@
 #   tools/slurm/local-cluster.sh start DIR     then: export SLURM_CONF=DIR/slurm.conf; srun --mpi=pmi2 -N2 -n4 oxrse train ...
 #   tools/slurm/local-cluster.sh stop DIR
 #
-# Needs munge, slurmctld, slurmd and slurm-client (tools/setup.sh slurm installs them).
+# Needs munge, slurmctld, slurmd and slurm-client (tools/setup.sh test installs them).
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 
@@ -100,7 +100,7 @@ wait_for_nodes() {
 start() {
   local program
   for program in munged slurmctld slurmd srun sinfo; do
-    command -v $program >/dev/null || fail "$program is missing (Debian: munge slurmctld slurmd slurm-client; tools/setup.sh slurm)"
+    command -v $program >/dev/null || fail "$program is missing (Debian: munge slurmctld slurmd slurm-client; tools/setup.sh test)"
   done
   mkdir -p "$dir"
   chmod 700 "$dir"
