@@ -25,7 +25,7 @@ guard::Answer ask(int control, const guard::Order& order) {
 
 }  // namespace
 
-Guard::Guard(std::chrono::milliseconds grace) {
+Guard::Guard(const std::string& name, std::chrono::milliseconds grace) {
   void* shared = mmap(nullptr, sizeof(Activity), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   int ends[2];
   require(shared != MAP_FAILED && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "no guard process: {}",
@@ -36,7 +36,7 @@ Guard::Guard(std::chrono::milliseconds grace) {
   require(child >= 0, "no guard process: {}", std::strerror(errno));
   if (child == 0) {
     close(ends[0]);
-    guard::watch(ends[1], rank, *activity_, grace);
+    guard::watch(ends[1], rank, name, *activity_, grace);
     _exit(0);
   }
   close(ends[1]);

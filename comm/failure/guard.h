@@ -23,7 +23,6 @@ struct GuardPlace {
   std::int32_t rank = 0, size = 1;
   std::uint64_t token = 0;  // known to the guards of this run only
   GuardAddress parent;      // of rank 0: nothing
-  std::array<char, 200> name{};
 };
 
 /// A second process beside a rank that outlives it, however it ends. When a rank dies, its guard knows at once, because the system closes
@@ -36,9 +35,9 @@ class Guard {
  public:
   static constexpr std::chrono::seconds kGrace{30};
 
-  /// Forks, so make it as early as possible. The new process is of a session of its own, so that neither the terminal's Ctrl-C nor a
-  /// launcher that ends the rank's process group reaches it; it ends with the rank.
-  explicit Guard(std::chrono::milliseconds grace = kGrace);
+  /// `name` is what messages call this rank. Forks, so make it as early as possible. The new process is of a session of its own, so that
+  /// neither the terminal's Ctrl-C nor a launcher that ends the rank's process group reaches it; it ends with the rank.
+  explicit Guard(const std::string& name, std::chrono::milliseconds grace = kGrace);
   /// Tells the guard that this rank has ended: well, or with the exception that is on its way.
   ~Guard();
   Guard(const Guard&) = delete;

@@ -45,8 +45,8 @@ struct Neighbour {
 
 class Watch {
  public:
-  Watch(int control, pid_t rank, const Activity& activity, std::chrono::milliseconds grace)
-      : control_(control), rank_(rank), activity_(activity), grace_(grace) {}
+  Watch(int control, pid_t rank, std::string name, const Activity& activity, std::chrono::milliseconds grace)
+      : control_(control), rank_(rank), name_(std::move(name)), activity_(activity), grace_(grace) {}
 
   void run() {
     while (!over_) {
@@ -72,6 +72,7 @@ class Watch {
 
   Socket control_;  // closed when the rank is gone
   pid_t rank_;
+  std::string name_;
   const Activity& activity_;
   std::chrono::milliseconds grace_;
   GuardPlace place_;  // until it is known, nobody from below is admitted
@@ -112,8 +113,7 @@ void Watch::read_order() {
   } else if (alive) {
     report("", true);
   } else {
-    report(fmt::format("{} died {}; all ranks end. The same command again goes on from the last checkpoint", place_.name.data(),
-                       activity_.describe()),
+    report(fmt::format("{} died {}; all ranks end. The same command again goes on from the last checkpoint", name_, activity_.describe()),
            false);
   }
 }
@@ -133,7 +133,7 @@ void Watch::join(const GuardPlace& place) {
   try {
     if (place.rank > 0) {
       neighbours_.push_back({connect_to(place.parent), fmt::format("rank {}", (place.rank - 1) / 2), true});
-      say(neighbours_.back(), word(Word::Kind::Hello, place.name.data()));
+      say(neighbours_.back(), word(Word::Kind::Hello, name_));
     }
     answer("");
   } catch (const Error& error) {
@@ -169,8 +169,8 @@ void Watch::lost(std::size_t which) {
   const std::string name = neighbours_[which].name;
   neighbours_.erase(neighbours_.begin() + static_cast<std::ptrdiff_t>(which));
   if (!control_.is_open()) return stop(false);  // this rank's end has been reported
-  report(fmt::format("{} is not reached from {} any more, {}: its machine or its guard process is gone; all ranks end", name,
-                     place_.name.data(), activity_.describe()),
+  report(fmt::format("{} is not reached from {} any more, {}: its machine or its guard process is gone; all ranks end", name, name_,
+                     activity_.describe()),
          false);
 }
 
@@ -225,9 +225,9 @@ void detach(int control) {
 
 }  // namespace
 
-void watch(int control, pid_t rank, const Activity& activity, std::chrono::milliseconds grace) {
+void watch(int control, pid_t rank, const std::string& name, const Activity& activity, std::chrono::milliseconds grace) {
   detach(control);
-  Watch(control, rank, activity, grace).run();
+  Watch(control, rank, name, activity, grace).run();
 }
 
 }  // namespace oxrse::comm::guard

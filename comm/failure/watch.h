@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include "comm/failure/guard.h"
 
@@ -23,7 +24,7 @@ struct Answer {
   std::array<char, 200> problem{};  // why it failed
 };
 
-/// The work of the guard's process: watches the process `rank` at the other end of `control` until it has ended.
-void watch(int control, pid_t rank, const Activity& activity, std::chrono::milliseconds grace);
+/// The work of the guard's process: watches the process `rank`, called `name`, at the other end of `control` until it has ended.
+void watch(int control, pid_t rank, const std::string& name, const Activity& activity, std::chrono::milliseconds grace);
 
 }  // namespace oxrse::comm::guard

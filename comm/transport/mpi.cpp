@@ -76,6 +76,14 @@ bool has_launcher() {
   return false;
 }
 
+/// The number that the launcher gave this process, before MPI says the same.
+int rank_of_launcher() {
+  for (const char* variable : {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"}) {
+    if (std::getenv(variable) != nullptr) return static_cast<int>(number_in(variable));
+  }
+  return 0;
+}
+
 /// For the ranks of a machine: how many of them may run on one processor, at most.
 int sharing_processors(MPI_Comm local) {
   cpu_set_t allowed;
@@ -208,7 +216,7 @@ class MpiTransport : public Transport {
 
 MpiSession::MpiSession() {
   if (has_launcher()) {
-    guard_.emplace();
+    guard_.emplace(describe_rank(rank_of_launcher()));
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
     require(provided >= MPI_THREAD_SERIALIZED,
@@ -243,13 +251,12 @@ void MpiSession::find_machines() {
 
 /// The guards of all ranks as one tree. Where they do not reach each other, the run goes on without them.
 void MpiSession::join_guards() {
-  GuardPlace place{.rank = rank_, .size = size_, .token = std::random_device()(), .parent = {}, .name = {}};
+  GuardPlace place{.rank = rank_, .size = size_, .token = std::random_device()(), .parent = {}};
   MPI_Bcast(&place.token, sizeof place.token, MPI_BYTE, 0, MPI_COMM_WORLD);
   const GuardAddress mine = guard_->listen(local_size_ == size_);
   std::vector<GuardAddress> all(static_cast<std::size_t>(size_));
   MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
   if (rank_ > 0) place.parent = all[static_cast<std::size_t>((rank_ - 1) / 2)];
-  describe_rank(rank_).copy(place.name.data(), place.name.size() - 1);
   const std::string problem = guard_->join(place);
   if (problem.empty()) return;
   fmt::print(stderr, "warning: {} is not connected with that of rank {} ({}): only the launcher sees when one of them dies\n",
