@@ -95,6 +95,7 @@ Communicator::Ticket Communicator::start(std::shared_ptr<const Plan> plan, Opera
   const Tag tag{++sequence_, plan->hash};
   Flight flight{.ticket = sequence_, .plan = std::move(plan), .execution = nullptr, .what = what, .moved = Clock::now()};
   past_.push_back({sequence_, tag.plan, flight.plan->describe() + (flight.what.empty() ? "" : " (" + flight.what + ")")});
+  if (settings_.activity != nullptr) settings_.activity->begin(sequence_, past_.back().text);
   if (past_.size() > kPast) past_.pop_front();
   for (const Notice& query : std::exchange(open_queries_, {})) answer(query);
   flight.execution = std::make_unique<Execution>(flight.plan->program, std::move(operands), tag, *transport_, pool_);
@@ -122,6 +123,7 @@ void Communicator::wait_for(Ticket ticket, bool limited) {
       flight->limited = limited;
       if (!flight->done) advance_all();
       if (flight->done) {
+        if (settings_.activity != nullptr) settings_.activity->end();
         flights_.erase(flight);
         return;
       }
@@ -237,6 +239,11 @@ void Communicator::abort(const std::string& why) noexcept {
     if (!aborted_ && size() > 1) fail_all(why);
   } catch (const std::exception&) {  // the caller has an error of its own to report
   }
+}
+
+void Communicator::set_step(std::int64_t step) {
+  step_ = step;
+  if (settings_.activity != nullptr) settings_.activity->at_step(step);
 }
 
 void Communicator::advance_in_background() {
