@@ -33,14 +33,12 @@ void check_batches(const TrainSection& train) {
 void check_parallel(const ParallelConfig& parallel) {
   const bool is_number = parallel.data.is_number_integer() && parallel.data > 0;
   require(parallel.data == "auto" || is_number, "parallel.data is {}: expected \"auto\" or a number of ranks", shown(parallel.data));
-  const std::pair<const char*, std::int64_t> sizes[] = {{"tensor", parallel.tensor},
-                                                        {"pipeline", parallel.pipeline},
-                                                        {"context", parallel.context},
-                                                        {"expert", parallel.expert},
-                                                        {"zero", parallel.zero + 1}};
+  const std::pair<const char*, std::int64_t> sizes[] = {
+      {"tensor", parallel.tensor}, {"pipeline", parallel.pipeline}, {"context", parallel.context}, {"expert", parallel.expert}};
   for (const auto& [key, size] : sizes) {
     require(size == 1, "parallel.{} is not supported by this build, whose ranks are data-parallel: leave it out", key);
   }
+  require(parallel.zero <= 1, "parallel.zero {} is not supported by this build: 1 shares the optimizer, 0 nothing", parallel.zero);
 }
 
 void check_together(const Config& config) {
@@ -111,9 +109,9 @@ std::vector<std::string> incompatibilities(const Json& before, const Json& now) 
   complete.update(before, true);
   std::vector<std::string> found = config_differences(complete, now);
   const std::string_view free[] = {
-      "run.name",      "run.dir",     "train.steps",   "train.eval_",    "train.sample_",   "train.stop_after_skipped",
-      "log.",          "checkpoint.", "parallel.data", "comm.algorithm", "comm.bucket_mib", "comm.overlap",
-      "comm.timeout_s"};
+      "run.name",     "run.dir",       "train.steps",   "train.eval_",   "train.sample_",  "train.stop_after_skipped",
+      "log.",         "checkpoint.",   "parallel.data", "parallel.zero", "comm.algorithm", "comm.bucket_mib",
+      "comm.overlap", "comm.timeout_s"};
   std::erase_if(found, [&](const std::string& line) {
     return std::any_of(std::begin(free), std::end(free), [&](std::string_view prefix) { return line.starts_with(prefix); });
   });

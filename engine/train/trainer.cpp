@@ -149,7 +149,6 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks)
     });
   } else if (initial) {
     load_weights(context_, training_->parameters(), *initial);
-    training_->optimizer().round_weights(context_);
     fmt::print("weights  from {}\n", initial->directory().string());
   } else {
     training_->initialize();
