@@ -314,6 +314,7 @@ void Communicator::all_reduce(std::span<double> data, const char* what) {
 std::string Communicator::broadcast(const std::string& text, int root, const char* what) {
   double length = static_cast<double>(text.size());
   broadcast(Tensor(reinterpret_cast<std::byte*>(&length), DType::F64, {1}), root, what);
+  if (length == 0) return {};
   std::vector<float> words(static_cast<std::size_t>(length + 3) / 4);  // copied as they are, whatever numbers they are
   if (rank() == root) std::memcpy(words.data(), text.data(), text.size());
   broadcast(Tensor(reinterpret_cast<std::byte*>(words.data()), DType::F32, {std::ssize(words)}), root, what);
