@@ -17,11 +17,11 @@ std::int64_t bytes_of(std::span<const io::CheckpointEntry> entries) {
 
 }  // namespace
 
-Checkpointer::Checkpointer(Training& training, const Config& config, std::filesystem::path directory, std::string tokenizer_json,
-                           const io::Dataset* data, Note note)
+Checkpointer::Checkpointer(Training& training, const Config& config, Places places, std::string tokenizer_json, const io::Dataset* data,
+                           Note note)
     : training_(training),
       config_(config),
-      directory_(std::move(directory)),
+      places_(std::move(places)),
       tokenizer_json_(std::move(tokenizer_json)),
       data_(data),
       note_(std::move(note)) {
@@ -42,8 +42,19 @@ io::CheckpointState Checkpointer::state_of(const Progress& progress, bool weight
 
 void Checkpointer::write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries,
                          std::vector<std::string>& warnings) const {
-  io::save_checkpoint(directory_, state, entries, config_.checkpoint.keep, [&](const std::string& text) { warnings.push_back(text); },
+  if (places_.memory && !state.weights_only) write_to_memory(state, entries, warnings);
+  if (!places_.files) return;
+  io::save_checkpoint(*places_.files, state, entries, config_.checkpoint.keep, [&](const std::string& text) { warnings.push_back(text); },
                       {.compress = config_.checkpoint.compress, .incremental = config_.checkpoint.incremental});
+}
+
+void Checkpointer::write_to_memory(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries,
+                                   std::vector<std::string>& warnings) const {
+  try {
+    io::save_checkpoint(*places_.memory, state, entries, 1, [](const std::string&) {});
+  } catch (const Error& error) {
+    warnings.push_back(fmt::format("no copy in memory: {}", error.what()));
+  }
 }
 
 void Checkpointer::saved(const io::CheckpointState& state, std::int64_t bytes, double stall_ms, double write_ms,
@@ -127,7 +138,8 @@ void Checkpointer::end_background() {
 
 void Checkpointer::finish(const Progress& progress) {
   end_background();
-  if (saved_step_ != progress.step) save_now(progress, false);
+  places_.memory.reset();  // of a run that ends, files are what lasts
+  if (places_.files && saved_step_ != progress.step) save_now(progress, false);
 }
 
 }  // namespace oxrse::train

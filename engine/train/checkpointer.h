@@ -29,9 +29,14 @@ class Checkpointer {
   /// Is given one line for people.
   using Note = std::function<void(const std::string&)>;
 
+  /// Where checkpoints go. Those in memory are extra: one that cannot be written there is a warning.
+  struct Places {
+    std::optional<std::filesystem::path> files;
+    std::optional<std::filesystem::path> memory = std::nullopt;
+  };
+
   /// Takes the memory for copies if it will need it. `tokenizer_json` may be empty; `data` absent.
-  Checkpointer(Training& training, const Config& config, std::filesystem::path directory, std::string tokenizer_json,
-               const io::Dataset* data, Note note);
+  Checkpointer(Training& training, const Config& config, Places places, std::string tokenizer_json, const io::Dataset* data, Note note);
 
   /// Whether a config makes copies; the plan counts them.
   static bool copies(const Config& config) {
@@ -45,7 +50,7 @@ class Checkpointer {
   double save(const Progress& progress, bool weights_only = false);
   /// Says what has been written since the last call; an Error when that failed.
   void collect();
-  /// Waits until everything is on the disk, saving where the run stands if that is not there yet.
+  /// Waits until everything is on the disk, saving where the run stands, in files, if that is not there yet.
   void finish(const Progress& progress);
 
   [[nodiscard]] const SaveTotals& totals() const { return totals_; }
@@ -55,6 +60,8 @@ class Checkpointer {
 
   [[nodiscard]] io::CheckpointState state_of(const Progress& progress, bool weights_only);
   void write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries, std::vector<std::string>& warnings) const;
+  void write_to_memory(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries,
+                       std::vector<std::string>& warnings) const;
   double save_now(const Progress& progress, bool weights_only);
   double save_in_background(const Progress& progress, bool weights_only);
   void wait_visibly();
@@ -64,7 +71,7 @@ class Checkpointer {
 
   Training& training_;
   Config config_;
-  std::filesystem::path directory_;
+  Places places_;
   std::string tokenizer_json_;
   const io::Dataset* data_;
   Note note_;

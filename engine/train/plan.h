@@ -18,12 +18,13 @@ struct Plan {
   std::int64_t saved_bytes = 0;          // tensors of a checkpoint
   std::int64_t snapshot_bytes = 0;       // copies of what is saved while training goes on
   std::int64_t communication_bytes = 0;  // scratch of sums over ranks, at the most
+  std::int64_t peer_bytes = 0;           // copies of checkpoints in the memory of the node
   std::int64_t process_bytes = 0;        // program, libraries and their scratch, outside the arena
   OpLog ops;                             // of one training step
   double tokens = 0;                     // of a step of all ranks
   double model_flops = 0;                // of a step, without recomputation: what "model FLOPs utilisation" counts
 
-  [[nodiscard]] std::int64_t total_bytes() const { return memory.total() + snapshot_bytes + communication_bytes + process_bytes; }
+  [[nodiscard]] std::int64_t total_bytes() const { return memory.total() + snapshot_bytes + peer_bytes + communication_bytes + process_bytes; }
 };
 
 /// Plans the training (step, evaluation, samples) of `config` with the resolved `model`, of one rank of `group`.

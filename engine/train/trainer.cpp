@@ -13,6 +13,7 @@
 #include "engine/train/checkpointer.h"
 #include "engine/train/inference.h"
 #include "engine/train/machine.h"
+#include "engine/train/peer_copies.h"
 #include "engine/train/plan.h"
 #include "engine/train/ranks.h"
 #include "engine/train/recorder.h"
@@ -23,6 +24,7 @@
 #include "engine/train/terminal.h"
 #include "engine/train/training.h"
 #include "io/checkpoint/checkpoint.h"
+#include "io/checkpoint/directory.h"
 #include "io/data/open.h"
 #include "io/data/prefetch.h"
 
@@ -57,6 +59,15 @@ std::optional<std::filesystem::path> checkpoint_to_resume(const std::string& res
   return resume == "auto" ? directory.checkpoints() : std::filesystem::path(resume);
 }
 
+/// The step of the complete checkpoint in files that was saved last; -1 when there is none.
+std::int64_t newest_step(const RunDirectory& directory) {
+  if (!std::filesystem::exists(directory.checkpoints())) return -1;
+  for (const io::FoundCheckpoint& found : io::find_checkpoints(directory.checkpoints())) {
+    if (found.manifest && !found.manifest->weights_only) return found.directory.step;
+  }
+  return -1;
+}
+
 void require_same_run(const io::Checkpoint& checkpoint, const Json& effective) {
   const std::vector<std::string> different = incompatibilities(checkpoint.config(), effective);
   if (different.empty()) return;
@@ -75,6 +86,8 @@ class Run {
  private:
   void print_header(const Plan& plan) const;
   std::optional<std::filesystem::path> find_checkpoint(const std::string& resume);
+  std::optional<std::filesystem::path> find_copy(const std::string& resume, std::int64_t bytes);
+  void end_copies();
   const char* stop_request();
   void take_step();
   void evaluate();
@@ -91,6 +104,7 @@ class Run {
   Config config_;
   std::optional<RunDirectory> directory_;  // of the first rank, which alone writes
   std::unique_ptr<io::Tokenizer> tokenizer_;
+  std::optional<PeerCopies> copies_;  // with checkpoint.peer
   io::TrainingData data_;
   nn::ModelConfig model_;
   std::optional<Arena> arena_;
@@ -136,7 +150,8 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks)
   require_fits(plan, config_);
 
   const Json effective = write_config(config_);
-  const auto resumed = find_checkpoint(resume);
+  const auto files = find_checkpoint(resume), copy = find_copy(resume, plan.saved_bytes);
+  const auto resumed = copy ? copy : files;
   if (resumed) require_same_run(io::Checkpoint::open_unverified(*resumed), effective);  // before anything is allocated
   arena_ = Arena::allocated(plan.memory.total());
   context_ = Context{.mode = Mode::Run, .cpu = {ranks_.threads()}, .arena = &*arena_, .log = nullptr};
@@ -164,10 +179,13 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks)
     recorder_ = std::make_unique<Recorder>(*directory_, config_, progress_.step);
   }
   terminal_ = std::make_unique<Terminal>(first_step_, config_.train.steps, config_.log.every);
-  if (!directory_) return;
-  checkpointer_ = std::make_unique<Checkpointer>(*training_, config_, directory_->checkpoints(), tokenizer_ ? tokenizer_->to_json() : "",
-                                                 data_.train.get(), [this](const std::string& text) { terminal_->note(text); });
-  if (resumed) checkpointer_->resumed_at(progress_.step);
+  Checkpointer::Places places;
+  if (directory_) places.files = directory_->checkpoints();
+  if (copies_) places.memory = copies_->directory();
+  if (!places.files && !places.memory) return;
+  checkpointer_ = std::make_unique<Checkpointer>(*training_, config_, places, tokenizer_ ? tokenizer_->to_json() : "", data_.train.get(),
+                                                 [this](const std::string& text) { terminal_->note(text); });
+  if (files && !copy) checkpointer_->resumed_at(progress_.step);
 }
 
 /// The checkpoint the run goes on from, if there is one: the first rank, which alone holds the directory, looks for all.
@@ -182,6 +200,30 @@ std::optional<std::filesystem::path> Run::find_checkpoint(const std::string& res
   return std::filesystem::path(path);
 }
 
+/// The copy in the memory of the nodes that the run goes on from rather than from files, if there is one. Those of a run that goes on from
+/// elsewhere are removed.
+std::optional<std::filesystem::path> Run::find_copy(const std::string& resume, std::int64_t bytes) {
+  const std::string run =
+      ranks_.from_first(directory_ ? std::filesystem::absolute(directory_->path()).string() + " " + directory_->id() : "");
+  if (!config_.checkpoint.peer) {
+    PeerCopies::forget(config_.checkpoint, run);
+    return std::nullopt;
+  }
+  copies_.emplace(config_.checkpoint, run, bytes, ranks_.communicator(), ranks_.first_of_node());
+  copies_->start_holder(std::filesystem::read_symlink("/proc/self/exe"));
+  if (resume == "auto")
+    return copies_->choose(std::stoll(ranks_.from_first(std::to_string(directory_ ? newest_step(*directory_) : -1))), warn);
+  copies_->discard();
+  return std::nullopt;
+}
+
+/// Once the end of the run is in files.
+void Run::end_copies() {
+  if (!copies_) return;
+  if (ranks_.communicator() != nullptr) ranks_.communicator()->barrier("waiting for the last checkpoint", false);
+  copies_->end();
+}
+
 void Run::print_header(const Plan& plan) const {
   fmt::print("oxrse {} ({})\n", build_info().version, build_info().commit);
   fmt::print("run      {} in {}\n", config_.run.name, config_.directory());
@@ -193,13 +235,14 @@ void Run::print_header(const Plan& plan) const {
   if (data_.validation) fmt::print("         evaluation: {}\n", data_.validation->describe());
   fmt::print("step     {} tokens: {} micro-batches of {} samples of {} tokens; {} FLOP\n", static_cast<std::int64_t>(plan.tokens),
              config_.micro_batches(), config_.train.micro_batch, config_.train.context, format_count(plan.model_flops));
-  fmt::print("memory   {} planned: weights {}, gradients {}, optimizer {}, activations {}, workspace {}, snapshot {}, process {}\n",
+  fmt::print("memory   {} planned: weights {}, gradients {}, optimizer {}, activations {}, workspace {}, snapshot {}, process {}{}\n",
              format_bytes(static_cast<double>(plan.total_bytes())), format_bytes(static_cast<double>(plan.memory[Memory::Weights])),
              format_bytes(static_cast<double>(plan.memory[Memory::Gradients])),
              format_bytes(static_cast<double>(plan.memory[Memory::Optimizer])),
              format_bytes(static_cast<double>(plan.memory[Memory::Activations])),
              format_bytes(static_cast<double>(plan.memory[Memory::Workspace])), format_bytes(static_cast<double>(plan.snapshot_bytes)),
-             format_bytes(static_cast<double>(plan.process_bytes)));
+             format_bytes(static_cast<double>(plan.process_bytes)),
+             plan.peer_bytes > 0 ? ", peer copies " + format_bytes(static_cast<double>(plan.peer_bytes)) : "");
   fmt::print("device   cpu, {} threads{}, {}\n", ranks_.threads(),
              ranks_.size() > 1 ? fmt::format(" for each of {} ranks", ranks_.size()) : "", config_.precision.compute);
   std::fflush(stdout);
@@ -209,6 +252,7 @@ void Run::execute() {
   try {
     train_steps();
     if (checkpointer_) checkpointer_->finish(progress_);
+    end_copies();
   } catch (const Error& error) {
     save_after(error);
     throw;
