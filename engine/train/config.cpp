@@ -44,6 +44,9 @@ void check_parallel(const ParallelConfig& parallel) {
 void check_together(const Config& config) {
   check_batches(config.train);
   check_parallel(config.parallel);
+  require(config.parallel.zero == 0 || !config.checkpoint.peer,
+          "checkpoint.peer keeps the whole state on every node, which parallel.zero {} spreads: leave one of them out",
+          config.parallel.zero);
   config.optimizer.validate();
   require(config.run.device == "auto" || config.run.device == "cpu",
           "run.device \"{}\" is not in this build (oxrse doctor says what is): use \"auto\" or \"cpu\"", config.run.device);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/core/build_info.h"
+#include "io/checkpoint/share.h"
 #include "io/convert.h"
 #include "io/finite.h"
 
@@ -83,6 +84,14 @@ std::vector<io::CheckpointEntry> checkpoint_entries(Training& training, const io
   return entries;
 }
 
+std::vector<io::CheckpointEntry> entries_to_save(Training& training, const io::CheckpointConfig& config, bool weights_only) {
+  const std::vector<io::CheckpointEntry> entries = checkpoint_entries(training, config, weights_only);
+  const parallel::Group& group = training.group();
+  // With copies in memory, every node has all and the first rank saves alone.
+  if (group.size == 1 || training.shares_optimizer() || config.peer) return entries;
+  return io::share_of(entries, {group.rank, group.size});
+}
+
 Json checkpoint_state(Training& training, const Progress& progress, const Config& config, const io::Dataset* data) {
   Json state;
   state["counters"] = {{"step", progress.step},
@@ -128,6 +137,7 @@ Progress restore(Training& training, const io::Checkpoint& checkpoint, const io:
     }
   }
   training.optimizer().set_updates(updates);
+  training.optimizer().round_weights(training.context());
   training.scaler().restore(scaler);
   return progress;
 }

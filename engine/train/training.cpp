@@ -75,11 +75,6 @@ std::int64_t Training::communication_bytes() const {
   return comm::Communicator::kActive * largest * size_of(accumulator_of(config_.compute_type()));
 }
 
-void Training::masters_changed() {
-  optimizer_.round_weights(context_);
-  if (weight_gather_) weight_gather_->run(store_.weights());
-}
-
 double Training::gradient_scale() const {
   return scaler_.active() ? scaler_.scale() / static_cast<double>(config_.train.global_batch * config_.train.context) : 1;
 }

@@ -43,10 +43,13 @@ class Training {
   /// Draws the initial weights.
   void initialize() {
     store_.initialize(context_, static_cast<std::uint64_t>(config_.run.seed));
-    masters_changed();
+    optimizer_.round_weights(context_);
+    share_weights();
   }
-  /// Makes the weights of the passes from masters that were drawn or loaded, on all ranks.
-  void masters_changed();
+  /// Gives every rank the weights that each has made of its own masters, after these were drawn or loaded.
+  void share_weights() {
+    if (weight_gather_) weight_gather_->run(store_.weights());
+  }
 
   /// One optimizer step on the samples first, first+1, ... of `data` (absent when planning). `step` counts from 0.
   StepReport step(const io::Dataset* data, std::int64_t step);
