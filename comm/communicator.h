@@ -52,6 +52,9 @@ class Communicator {
   /// An operation that was started: wait for it exactly once.
   using Ticket = std::uint64_t;
 
+  /// So many operations go on at once, those that were started first: only they take memory besides their operands.
+  static constexpr int kActive = 2;
+
   Communicator(std::unique_ptr<Transport> transport, Settings settings);
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -62,7 +65,8 @@ class Communicator {
 
   /// Compiles a request, by the given algorithm or by the one that should be fastest.
   [[nodiscard]] std::shared_ptr<const Plan> plan(Request request, DType type, std::optional<Algorithm> algorithm = std::nullopt) const;
-  /// Begins an operation. Operands and plan must stay until it is waited for. `what` says what it is for in messages.
+  /// Begins an operation, or puts it behind those that go on. Operands and plan must stay until it is waited for. `what` says what it is
+  /// for in messages.
   Ticket start(std::shared_ptr<const Plan> plan, Operands operands, const char* what = "");
   /// Returns when the operation has ended.
   void wait(Ticket ticket);
@@ -96,7 +100,8 @@ class Communicator {
   struct Flight {
     Ticket ticket = 0;
     std::shared_ptr<const Plan> plan;
-    std::unique_ptr<Execution> execution;
+    Operands operands;
+    std::unique_ptr<Execution> execution;  // absent before its turn
     std::string what;
     bool done = false;
     bool limited = false;      // somebody waits for it, for a time
@@ -112,6 +117,7 @@ class Communicator {
     Clock::time_point heard;
   };
 
+  void begin_next();
   void advance_all();
   void watch();
   void read_notices();

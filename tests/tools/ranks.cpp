@@ -40,6 +40,32 @@ TEST_CASE("a run goes on with another number of ranks") {
   CHECK(moved.back() == stayed.back());
 }
 
+TEST_CASE("ranks share the optimizer and the files, and a run goes on with any number of them") {
+  if (!has_mpi()) return;
+  const SmallRun run;
+  const std::string constant = "--set optimizer.schedule='\"constant\"' --set precision.compute='\"bf16\"'";
+  REQUIRE(run.train(1, "stayed", constant).exit_code == 0);
+  const auto go_on = [&](int ranks, int steps, int zero) {
+    const CommandResult result =
+        run.train(ranks, "moved", fmt::format("{} --set train.steps={} --set parallel.zero={}", constant, steps, zero));
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 0);
+  };
+  go_on(3, 2, 1);
+  const std::filesystem::path saved = run.path("moved/checkpoints/step_0000000002");
+  for (int rank = 0; rank < 3; ++rank) CHECK(std::filesystem::exists(saved / fmt::format("shard_r0000{}.h5", rank)));
+  go_on(2, 3, 1);
+  go_on(4, 4, 0);
+  CHECK(std::filesystem::exists(run.path("moved/checkpoints/step_0000000004/shard_r00003.h5")));
+  go_on(2, 5, 1);
+  go_on(1, 6, 0);
+  CHECK(run.numbers("moved").back() == run.numbers("stayed").back());
+  const CommandResult diff = run_command(fmt::format("checkpoint diff {} {}", run.path("moved"), run.path("stayed")));
+  INFO(diff.out << diff.err);
+  CHECK(diff.exit_code == 0);
+  CHECK_THAT(diff.out, Contains("\n0 of ") || Catch::Matchers::StartsWith("0 of "));
+}
+
 TEST_CASE("what ranks cannot share or do not agree about is refused before anything is written") {
   if (!has_mpi()) return;
   const SmallRun run;
