@@ -99,6 +99,7 @@ Communicator::Ticket Communicator::start(std::shared_ptr<const Plan> plan, Opera
                 .what = what,
                 .moved = Clock::now()};
   past_.push_back({sequence_, flight.plan->hash, flight.plan->describe() + (flight.what.empty() ? "" : " (" + flight.what + ")")});
+  if (settings_.activity != nullptr) settings_.activity->begin(sequence_, past_.back().text);
   if (past_.size() > kPast) past_.pop_front();
   for (const Notice& query : std::exchange(open_queries_, {})) answer(query);
   flights_.push_back(std::move(flight));
@@ -143,6 +144,7 @@ void Communicator::wait_for(Ticket ticket, bool limited) {
       for (Flight& earlier : flights_) earlier.limited |= limited && earlier.ticket <= ticket;
       if (!flight->done) advance_all();
       if (flight->done) {
+        if (settings_.activity != nullptr) settings_.activity->end();
         flights_.erase(flight);
         return;
       }
@@ -258,6 +260,11 @@ void Communicator::abort(const std::string& why) noexcept {
     if (!aborted_ && size() > 1) fail_all(why);
   } catch (const std::exception&) {  // the caller has an error of its own to report
   }
+}
+
+void Communicator::set_step(std::int64_t step) {
+  step_ = step;
+  if (settings_.activity != nullptr) settings_.activity->at_step(step);
 }
 
 void Communicator::advance_in_background() {

@@ -14,6 +14,7 @@
 
 #include "comm/cost.h"
 #include "comm/execution.h"
+#include "comm/failure/activity.h"
 #include "comm/schedule.h"
 #include "comm/transport/transport.h"
 #include "engine/core/tensor.h"
@@ -26,6 +27,7 @@ struct Settings {
   double timeout_s = 600;  // wait this long for another rank
   double query_s = 1;      // ask what others are doing after waiting this long
   int ranks_per_node = 1;
+  Activity* activity = nullptr;  // is told of steps and operations
 };
 
 /// A compiled operation that may be started any number of times.
@@ -86,7 +88,7 @@ class Communicator {
   /// Tells the other ranks that this one cannot go on, and why.
   void abort(const std::string& why) noexcept;
   /// Which step of the run messages should name.
-  void set_step(std::int64_t step) { step_ = step; }
+  void set_step(std::int64_t step);
 
   /// Times small and large messages and adding up; afterwards all ranks use the same averages. Without it there are the presets.
   void measure();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "benchmarks/checkpoint.h"
+#include "benchmarks/checkpoint_training.h"
 #include "benchmarks/kernels.h"
 #include "benchmarks/train.h"
 #include "engine/train/machine.h"
@@ -157,10 +158,24 @@ void add_train(CLI::App& bench) {
   });
 }
 
+/// What `bench checkpoint` saves and trains.
+train::Config config_to_save(const std::string& model, std::int64_t vocabulary, std::int64_t every) {
+  const JsonDocument document{.source = "bench checkpoint",
+                              .value = {{"model", model},
+                                        {"train", {{"context", 1}, {"micro_batch", 4}, {"global_batch", 4}, {"eval_every", 0}}},
+                                        {"precision", {{"compute", "bf16"}}},
+                                        {"checkpoint", {{"every", every}, {"keep", 1}}}},
+                              .lines = {}};
+  train::Config config = train::load_config(document);
+  fill_vocabulary(config, vocabulary);
+  config.train.context = std::min<std::int64_t>(256, train::resolve_model(config, 0).context);
+  return config;
+}
+
 void add_checkpoint(CLI::App& bench) {
   struct Options {
     std::string model = "gpt2/124m", directory = ".", json;
-    std::int64_t rounds = 5, vocabulary = 1024;
+    std::int64_t rounds = 5, vocabulary = 1024, every = 0;
   };
   CLI::App* command = bench.add_subcommand("checkpoint", "Saving and loading a state, beside plain writes, reads and copies of its bytes");
   const auto options = std::make_shared<Options>();
@@ -172,15 +187,24 @@ void add_checkpoint(CLI::App& bench) {
   command->add_option("--rounds", options->rounds, "how often everything is done")
       ->check(between<std::int64_t>(1, 1000))
       ->capture_default_str();
-  command->add_option("--json", options->json, "also write the result to this file")->type_name("FILE");
+  command
+      ->add_option("--every", options->every,
+                   "also train, 4 samples of at most 256 tokens a step in bf16, with a save every so many steps and without any; 0: do not")
+      ->check(between<std::int64_t>(0, 1'000'000))
+      ->capture_default_str();
+  command->add_option("--json", options->json, "also write the result to this file")->check(writable_file())->type_name("FILE");
   command->callback([=] {
-    JsonDocument document{.source = "bench checkpoint", .value = {{"model", options->model}, {"train", {{"context", 1}}}}, .lines = {}};
-    train::Config config = train::load_config(document);
-    fill_vocabulary(config, options->vocabulary);
-    const nn::ModelConfig model = train::resolve_model(config, 0);
-    const bench::CheckpointResult result = bench::run_checkpoint(model, options->directory, options->rounds);
+    train::Config config = config_to_save(options->model, options->vocabulary, options->every);
+    const bench::CheckpointResult result = bench::run_checkpoint(train::resolve_model(config, 0), options->directory, options->rounds);
     fmt::print("{}", bench::describe(result));
-    if (!options->json.empty()) BenchOptions::write(options->json, bench::to_json(result).dump(1) + "\n");
+    std::fflush(stdout);
+    Json json = bench::to_json(result);
+    if (options->every > 0) {
+      const bench::SavingResult saving = bench::run_saving(config, options->directory, options->rounds, {.threads = train::cpu_threads()});
+      fmt::print("{}", bench::describe(saving));
+      json["training"] = bench::to_json(saving);
+    }
+    if (!options->json.empty()) BenchOptions::write(options->json, json.dump(1) + "\n");
   });
 }
 

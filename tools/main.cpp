@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/devices.h"
 #include "engine/core/build_info.h"
 #include "engine/core/error.h"
 #include "engine/core/nearest.h"
@@ -61,6 +62,7 @@ std::string usage_message(const CLI::App* app, const CLI::Error& error) {
 }
 
 int run(int argc, char** argv) {
+  oxrse::cuda::add_devices();
   CLI::App app("Trains transformers. Start with: oxrse train CONFIG.json", "oxrse");
   app.set_version_flag("--version", version_text());
   app.require_subcommand(0, 1);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/core/devices.h"
 #include "io/model_zoo.h"
 
 namespace oxrse::train {
@@ -48,9 +49,9 @@ void check_together(const Config& config) {
           "checkpoint.peer keeps the whole state on every node, which parallel.zero {} spreads: leave one of them out",
           config.parallel.zero);
   config.optimizer.validate();
-  require(config.run.device == "auto" || config.run.device == "cpu",
-          "run.device \"{}\" is not in this build (oxrse doctor says what is): use \"auto\" or \"cpu\"", config.run.device);
   const bool f64 = config.precision.compute == "f64";
+  require(find_device(config.run.device) == nullptr || !f64,
+          "precision.compute f64 is for the CPU: set run.device to \"cpu\", or compute in f32, bf16 or fp16 on \"{}\"", config.run.device);
   require(f64 || config.precision.master == "f32", "precision.master f64 goes with precision.compute f64 only");
   require(f64 || config.precision.gradients == "f32", "precision.gradients f64 goes with precision.compute f64 only");
   require(f64 || static_cast<float>(config.optimizer.eps) > 0, "optimizer.eps {} is 0 as a number of precision.master f32: raise it",

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "engine/core/build_info.h"
+#include "engine/core/devices.h"
 #include "engine/train/advice.h"
 #include "engine/train/checkpointer.h"
 #include "engine/train/inference.h"
@@ -154,7 +155,8 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks)
   const auto resumed = copy ? copy : files;
   if (resumed) require_same_run(io::Checkpoint::open_unverified(*resumed), effective);  // before anything is allocated
   arena_ = Arena::allocated(plan.memory.total());
-  context_ = Context{.mode = Mode::Run, .cpu = {ranks_.threads()}, .arena = &*arena_, .log = nullptr};
+  context_ =
+      Context{.mode = Mode::Run, .cpu = {ranks_.threads()}, .arena = &*arena_, .log = nullptr, .cuda = find_device(config_.run.device)};
   training_ = std::make_unique<Training>(context_, config_, model_, ranks_.communicator());
   if (resumed) {
     io::Checkpoint::load(*resumed, warn, io::Need::Everything, [&](const io::Checkpoint& checkpoint) {
@@ -245,7 +247,8 @@ void Run::print_header(const Plan& plan) const {
              format_bytes(static_cast<double>(plan.memory[Memory::Workspace])), format_bytes(static_cast<double>(plan.snapshot_bytes)),
              format_bytes(static_cast<double>(plan.process_bytes)),
              plan.peer_bytes > 0 ? ", peer copies " + format_bytes(static_cast<double>(plan.peer_bytes)) : "");
-  fmt::print("device   cpu, {} threads{}, {}\n", ranks_.threads(),
+  const bool on_cpu = find_device(config_.run.device) == nullptr;
+  fmt::print("device   {}, {} threads{}, {}\n", on_cpu ? "cpu" : config_.run.device, ranks_.threads(),
              ranks_.size() > 1 ? fmt::format(" for each of {} ranks", ranks_.size()) : "", config_.precision.compute);
   std::fflush(stdout);
 }

@@ -107,10 +107,11 @@ TEST_CASE("bench says what it can measure and refuses what it cannot before meas
 
 TEST_CASE("bench checkpoint measures a model that leaves its vocabulary open") {
   const oxrse::io::TemporaryDirectory directory;
-  const CommandResult result = run_command("bench checkpoint --model small/3m --vocab 300 --rounds 1 --dir " + directory.path().string());
+  const CommandResult result =
+      run_command("bench checkpoint --model small/3m --vocab 300 --rounds 1 --every 2 --dir " + directory.path().string());
   INFO(result.err);
   CHECK(result.exit_code == 0);
-  CHECK_THAT(result.out, Contains("state") && Contains("save") && Contains("async stall"));
+  CHECK_THAT(result.out, Contains("state") && Contains("save") && Contains("async stall") && Contains("with a checkpoint every 2 steps"));
   CHECK(std::filesystem::is_empty(directory.path()));
 }
 
@@ -138,6 +139,8 @@ TEST_CASE("bench refuses every wrong argument before it measures anything") {
                         {"train --model nosuchmodel", 1, "model: \"nosuchmodel\" is not in the model zoo"},
                         {"train --steps 99999999999999999999", 2, "--steps: expected an integer from 1 to 1000000"},
                         {"checkpoint --rounds 0", 2, "--rounds: expected an integer from 1 to 1000"},
+                        {"checkpoint --every -1", 2, "--every: expected an integer from 0 to 1000000"},
+                        {"checkpoint --json " + place, 2, "--json: " + place + " is a directory"},
                         {"checkpoint --vocab 0", 2, "--vocab: expected an integer from 1 to 16777216"},
                         {"train --threads -1", 2, "--threads: expected an integer from 0 to 4096"}};
   for (const Case& c : cases) {
