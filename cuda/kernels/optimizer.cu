@@ -95,12 +95,12 @@ __global__ void sgd(TensorList<Parameter<A>> list, const double* control, A lr, 
 
 /// One draw of eight halves a thread.
 __global__ void round_at_random(bf16* y, const float* x, std::int64_t count, const double* control, std::uint64_t seed,
-                                std::uint64_t stream) {
+                                std::uint64_t stream, std::int64_t first_draw) {
   constexpr std::int64_t kHalves = 8;
   const std::int64_t draw = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (draw * kHalves >= count) return;
   const auto updates = static_cast<std::uint64_t>(control[kUpdates]);
-  const auto words = RandomStream(seed + updates * 0x9E3779B97F4A7C15U, stream).words(static_cast<std::uint64_t>(draw));
+  const auto words = RandomStream(seed + updates * 0x9E3779B97F4A7C15U, stream).words(static_cast<std::uint64_t>(first_draw + draw));
   for (std::int64_t i = 0; i < kHalves && draw * kHalves + i < count; ++i) {
     const std::uint32_t word = words[static_cast<std::size_t>(i / 2)], half = i % 2 == 0 ? word & 0xffffU : word >> 16U;
     const std::uint32_t bits = bits_of(x[draw * kHalves + i]);
@@ -162,7 +162,7 @@ void launch(Cuda& cuda, const Sgd& op) {
 void launch(Cuda& cuda, const RoundAtRandom& op) {
   constexpr std::int64_t kElements = 8 * kThreads;
   launch(cuda, op.name, round_at_random, {.x = divide_up(op.x.count(), kElements), .threads = kThreads}, op.y.data<bf16>(),
-         op.x.data<float>(), op.x.count(), op.control.data<double>(), op.seed, op.stream);
+         op.x.data<float>(), op.x.count(), op.control.data<double>(), op.seed, op.stream, op.first_element / 8);
 }
 
 }  // namespace oxrse::OXRSE_GPU

@@ -92,7 +92,7 @@ std::string describe(const Plan& plan, const Config& config, bool list_ops) {
   }
   text += fmt::format("  {:<13}{}\n", "snapshot", format_bytes(static_cast<double>(plan.snapshot_bytes)));
   if (plan.ranks > 1) {
-    text += fmt::format("  {:<13}{}\n", "communication", format_bytes(static_cast<double>(plan.communication_bytes)));
+    text += fmt::format("  {:<13}{}\n", "comm scratch", format_bytes(static_cast<double>(plan.communication_bytes)));
   }
   if (plan.peer_bytes > 0) text += fmt::format("  {:<13}{}\n", "peer copies", format_bytes(static_cast<double>(plan.peer_bytes)));
   text += fmt::format("  {:<13}{}\n", "process", format_bytes(static_cast<double>(plan.process_bytes)));
