@@ -176,6 +176,7 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks)
   const std::string first_rank_step = ranks_.from_first(std::to_string(first_step_));
   require(first_rank_step == std::to_string(first_step_),
           "this rank found a checkpoint of step {}, rank 0 one of step {}: do all see the same files?", first_step_, first_rank_step);
+  training_->share_weights();
   if (directory_) {
     directory_->write_config(effective);
     if (tokenizer_) directory_->write_tokenizer(tokenizer_->to_json());
@@ -183,7 +184,7 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks)
   }
   terminal_ = std::make_unique<Terminal>(first_step_, config_.train.steps, config_.log.every);
   Checkpointer::Places places;
-  if (directory_) places.files = directory_->checkpoints();
+  if (directory_ || !config_.checkpoint.peer) places.files = std::filesystem::path(config_.directory()) / "checkpoints";
   if (copies_) places.memory = copies_->directory();
   if (!places.files && !places.memory) return;
   checkpointer_ = std::make_unique<Checkpointer>(*training_, config_, places, tokenizer_ ? tokenizer_->to_json() : "", data_.train.get(),
@@ -287,12 +288,15 @@ const char* Run::stop_request() {
   return here != nullptr ? here : "a signal to another rank";
 }
 
-/// Saves the state before what failed: a step that fails changes nothing, and neither does a save; when it was the saving that failed,
-/// another try may still save what was computed since. Says both when that fails too.
+/// Saves the state before what failed, together with the other ranks when they have the same error: a step that fails changes nothing, and
+/// neither does a save; when it was the saving that failed, another try may still save what was computed since. Says both when that fails
+/// too.
 void Run::save_after(const Error& error) {
   if (!checkpointer_) return;
+  const bool together = ranks_.size() == 1 || config_.checkpoint.peer || dynamic_cast<const AgreedError*>(&error) != nullptr;
+  if (!together && (!ranks_.first() || training_->shares_optimizer())) return;
   try {
-    checkpointer_->finish(progress_);
+    together ? checkpointer_->finish(progress_) : checkpointer_->finish_alone(progress_);
   } catch (const Error& unsaved) {
     if (std::string_view(unsaved.what()) == error.what()) return;
     fail("{}\n{}", error.what(), unsaved.what());
@@ -332,8 +336,9 @@ void Run::check_skipped(const StepReport& report) {
   terminal_->note(fmt::format("warning: step {} skipped, nothing was changed: the gradient is not finite in {}", progress_.step, names));
   if (training_->scaler().active()) return;  // the loss scale has a floor of its own
   if (progress_.skipped_in_a_row < config_.train.stop_after_skipped) return;
-  fail("{} steps in a row had no finite gradient (first in {}): the last good state is kept in {}; lower optimizer.lr or look at the data",
-       progress_.skipped_in_a_row, names, config_.directory() + "/checkpoints");
+  throw AgreedError(fmt::format(
+      "{} steps in a row had no finite gradient (first in {}): the last good state is kept in {}; lower optimizer.lr or look at the data",
+      progress_.skipped_in_a_row, names, config_.directory() + "/checkpoints"));
 }
 
 std::int64_t Run::evaluation_samples() const {
