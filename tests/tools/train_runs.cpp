@@ -312,6 +312,15 @@ TEST_CASE("weights can be taken from another run", "[train]") {
   CHECK_THAT(other.err, Contains("embedding.weight") && Contains("48") && Contains("24"));
 }
 
+TEST_CASE("an exported run has its tokenizer, to be used as it is", "[train]") {
+  const Run run;
+  check_done(run.train("--set train.steps=1 --set 'data.tokenizer=null' --set data.bpe_vocab=270"));
+  check_done(run_command("checkpoint export " + run.path("run") + " --out " + run.path("hf") + " --family gpt2"));
+  CHECK(io::read_file(run.path("hf/tokenizer.json")) == io::read_file(run.path("run/tokenizer.json")));
+  CHECK(Json::parse(io::read_file(run.path("hf/tokenizer_config.json"))) ==
+        Json({{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}, {"eos_token", "<|endoftext|>"}}));
+}
+
 TEST_CASE("weights are not taken over to other tokens", "[train]") {
   const Run run;
   check_done(run.train("--set train.steps=2"));
