@@ -53,7 +53,9 @@ class OpTimes {
 
 }  // namespace
 
-train::Plan plan_train(const train::Config& config) {
+train::Plan plan_train(train::Config config) {
+  require(!config.model.is_null(), "a benchmark needs the key model of its config; weights of run.init are not read");
+  config.checkpoint.async = false;  // nothing is saved, so no copies are kept
   train::Plan plan = train::make_plan(config, train::resolve_model(config, config.data.bpe_vocab.value_or(0)));
   train::require_fits(plan, config);
   return plan;

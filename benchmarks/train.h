@@ -26,7 +26,7 @@ struct TrainResult {
 };
 
 /// The plan of the config's step; data.bpe_vocab fills in for a tokenizer. An Error when it does not fit the memory of this machine.
-train::Plan plan_train(const train::Config& config);
+train::Plan plan_train(train::Config config);
 
 /// Trains the planned model on random tokens for `steps` steps and adds a row for every op of the step (mode "step"), then times the
 /// products alone.

@@ -16,6 +16,7 @@ struct BuildInfo {
   std::string_view onednn;      // "built in: 2.6.3" or "left out: why"
   std::string_view mpi;
   std::string_view cuda;
+  std::string_view cuda_emulation;
 };
 const BuildInfo& build_info();
 

@@ -52,12 +52,16 @@ struct Cpu {
   int threads = 1;
 };
 
+/// A GPU, or its emulation on the CPU, as a place to run kernels: `launch(Cuda&, op)` is in cuda/, which defines this.
+struct Cuda;
+
 /// Where and how ops run.
 struct Context {
   Mode mode = Mode::Run;
   Cpu cpu;
   Arena* arena = nullptr;
   OpLog* log = nullptr;  // when present, every op is recorded and timed
+  Cuda* cuda = nullptr;  // when present, ops run there and not on the CPU
 
   [[nodiscard]] bool planning() const { return mode == Mode::Plan; }
 };

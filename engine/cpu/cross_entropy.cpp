@@ -10,17 +10,6 @@
 namespace oxrse::ops {
 namespace {
 
-constexpr std::int32_t kIgnored = -1;
-
-void check_targets(const CrossEntropy& op) {
-  const auto* targets = op.targets.data<std::int32_t>();
-  for (std::int64_t n = 0; n < op.targets.size(0); ++n) {
-    require(targets[n] == kIgnored || (0 <= targets[n] && targets[n] < op.vocab),
-            "cross_entropy: the target of row {} is {}, expected a token in [0, {}) or {} for a row to ignore", n, targets[n], op.vocab,
-            kIgnored);
-  }
-}
-
 template <class T>
 accumulator_t<T> maximum(const T* x, std::int64_t count) {
   using R = accumulator_t<T>;
@@ -60,7 +49,7 @@ void row(const CrossEntropy& op, std::int64_t n) {
   const T* x = op.logits.data<T>() + n * op.logits.stride(0);
   T* dx = op.dlogits.present() ? op.dlogits.data<T>() + n * op.dlogits.stride(0) : nullptr;
   R& loss = op.loss.data<R>()[n];
-  if (target == kIgnored) {
+  if (target == kIgnoredTarget) {
     loss = 0;
     if (dx != nullptr) std::fill_n(dx, op.logits.size(1), T(0.0F));
     return;
@@ -82,7 +71,7 @@ void row(const CrossEntropy& op, std::int64_t n) {
 }  // namespace
 
 void launch(Cpu& cpu, const CrossEntropy& op) {
-  check_targets(op);
+  check_data(op);
   visit_floating(op.logits.dtype(), [&](auto tag) {
     cpu::parallel_for(cpu, op.logits.size(0), [&](std::int64_t n) { row<typename decltype(tag)::type>(op, n); });
   });

@@ -9,13 +9,6 @@
 namespace oxrse::ops {
 namespace {
 
-void check_ids(std::string_view op, const ConstTensor& ids, std::int64_t vocabulary) {
-  const auto* id = ids.data<std::int32_t>();
-  for (std::int64_t n = 0; n < ids.count(); ++n) {
-    require(id[n] >= 0 && id[n] < vocabulary, "{}: ids[{}] is {}, the table has rows 0 to {}", op, n, id[n], vocabulary - 1);
-  }
-}
-
 template <class T>
 void forward(const Cpu& cpu, const Embedding& op) {
   using A = accumulator_t<T>;
@@ -64,12 +57,12 @@ void backward(const Cpu& cpu, const Embedding::Backward& op) {
 }  // namespace
 
 void launch(Cpu& cpu, const Embedding& op) {
-  check_ids(Embedding::name, op.ids, op.table.size(0));
+  check_data(op);
   visit_floating(op.table.dtype(), [&](auto tag) { forward<typename decltype(tag)::type>(cpu, op); });
 }
 
 void launch(Cpu& cpu, const Embedding::Backward& op) {
-  check_ids(Embedding::Backward::name, op.ids, op.dtable.size(0));
+  check_data(op);
   visit_floating(op.dy.dtype(), [&](auto tag) { backward<typename decltype(tag)::type>(cpu, op); });
 }
 

@@ -25,14 +25,6 @@ void fill_table(const Cpu& cpu, const RopeTable& op) {
   });
 }
 
-void check_positions(const Rope& op) {
-  const auto* positions = op.positions.data<std::int32_t>();
-  for (std::int64_t n = 0; n < op.positions.count(); ++n) {
-    require(positions[n] >= 0 && positions[n] < op.table.size(0), "rope: positions[{}] is {}, the table has positions 0 to {}", n,
-            positions[n], op.table.size(0) - 1);
-  }
-}
-
 /// (a, b) -> (a cos - b sin, a sin + b cos) for the pairs of one head; `sign` -1 turns back.
 template <class A, class T>
 void rotate(T* x, const A* cosines, const A* sines, A sign, std::int64_t half) {
@@ -76,7 +68,7 @@ void launch(Cpu& cpu, const RopeTable& op) {
 }
 
 void launch(Cpu& cpu, const Rope& op) {
-  check_positions(op);
+  check_data(op);
   visit_floating(op.x.dtype(), [&](auto tag) { rotate_rows<typename decltype(tag)::type>(cpu, op); });
 }
 

@@ -4,6 +4,15 @@
 
 namespace oxrse::ops {
 
+void check_data(const CrossEntropy& op) {
+  const auto* targets = op.targets.data<std::int32_t>();
+  for (std::int64_t n = 0; n < op.targets.size(0); ++n) {
+    require(targets[n] == kIgnoredTarget || (0 <= targets[n] && targets[n] < op.vocab),
+            "cross_entropy: the target of row {} is {}, expected a token in [0, {}) or {} for a row to ignore", n, targets[n], op.vocab,
+            kIgnoredTarget);
+  }
+}
+
 Cost check(const CrossEntropy& op) {
   const Checks checks(op);
   checks.floating("logits", op.logits, 2, "(N, V)");

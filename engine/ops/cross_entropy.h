@@ -17,6 +17,10 @@ struct CrossEntropy {
   std::int64_t vocab = 0;  // columns from here on are padding
   double scale = 1;        // loss scale
 };
+inline constexpr std::int32_t kIgnoredTarget = -1;
+
+/// An Error when a target is no token; reads the targets.
+void check_data(const CrossEntropy& op);
 Cost check(const CrossEntropy& op);
 std::string shape(const CrossEntropy& op);
 void launch(Cpu& cpu, const CrossEntropy& op);

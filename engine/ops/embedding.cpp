@@ -3,6 +3,19 @@
 #include "engine/ops/checks.h"
 
 namespace oxrse::ops {
+namespace {
+
+void check_ids(std::string_view op, const ConstTensor& ids, std::int64_t vocabulary) {
+  const auto* id = ids.data<std::int32_t>();
+  for (std::int64_t n = 0; n < ids.count(); ++n) {
+    require(id[n] >= 0 && id[n] < vocabulary, "{}: ids[{}] is {}, the table has rows 0 to {}", op, n, id[n], vocabulary - 1);
+  }
+}
+
+}  // namespace
+
+void check_data(const Embedding& op) { check_ids(Embedding::name, op.ids, op.table.size(0)); }
+void check_data(const Embedding::Backward& op) { check_ids(Embedding::Backward::name, op.ids, op.dtable.size(0)); }
 
 Cost check(const Embedding& op) {
   const Checks c(op);

@@ -21,6 +21,9 @@ struct Embedding {
     Write to_dtable = Write::Assign;
   };
 };
+/// An Error when an id is outside of the table; reads the ids.
+void check_data(const Embedding& op);
+void check_data(const Embedding::Backward& op);
 Cost check(const Embedding& op);
 Cost check(const Embedding::Backward& op);
 std::string shape(const Embedding& op);

@@ -4,6 +4,14 @@
 
 namespace oxrse::ops {
 
+void check_data(const Rope& op) {
+  const auto* positions = op.positions.data<std::int32_t>();
+  for (std::int64_t n = 0; n < op.positions.count(); ++n) {
+    require(positions[n] >= 0 && positions[n] < op.table.size(0), "rope: positions[{}] is {}, the table has positions 0 to {}", n,
+            positions[n], op.table.size(0) - 1);
+  }
+}
+
 Cost check(const RopeTable& op) {
   const Checks c(op);
   c.that((op.table.dtype() == DType::F32 || op.table.dtype() == DType::F64) && op.table.rank() == 2,

@@ -21,6 +21,8 @@ struct Rope {
   ConstTensor table;      // (T, D) from RopeTable
   bool inverse = false;
 };
+/// An Error when a position is not in the table; reads the positions.
+void check_data(const Rope& op);
 Cost check(const RopeTable& op);
 Cost check(const Rope& op);
 std::string shape(const RopeTable& op);

@@ -16,7 +16,9 @@ TEST_CASE("a step is measured op by op") {
   report.ceilings.copy_cold = report.ceilings.copy_hot = 1e10;
   report.ceilings.set_gemm(DType::BF16, 1e11);
   const train::Config config = train::load_config(document);
-  const TrainResult result = run_train(config, plan_train(config), 3, {.threads = 2}, report);
+  const train::Plan plan = plan_train(config);
+  CHECK(plan.snapshot_bytes == 0);  // a benchmark saves nothing
+  const TrainResult result = run_train(config, plan, 3, {.threads = 2}, report);
   CHECK(result.step.count == 3);
   CHECK(result.tokens == 64);
   CHECK(result.tokens_per_s() == Approx(64 / result.step.median));
@@ -39,6 +41,8 @@ TEST_CASE("a step is measured op by op") {
 TEST_CASE("a step that does not fit the memory is refused by its plan") {
   const train::Config config = train::load_config(parse_json(R"({"model": "llama/405b", "train": {"context": 8}})", "test"));
   CHECK_THROWS_WITH(plan_train(config), Catch::Matchers::Contains("the plan needs"));
+  const train::Config without_model = train::load_config(parse_json(R"({"run": {"init": "weights"}})", "test"));
+  CHECK_THROWS_WITH(plan_train(without_model), Catch::Matchers::Contains("key model"));
 }
 
 TEST_CASE("products of a step: forward ones count once, backward ones twice") {

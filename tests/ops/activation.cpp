@@ -163,7 +163,7 @@ TEST_CASE("swiglu: gate and up as the halves of one buffer, gradients in their p
   both.set(values);
   dy.set(apart.inputs.at("dy").values);
   const Tensor gate = both.view().slice(1, 0, width), up = both.view().slice(1, width, 2 * width);
-  Context context;
+  Context context = context_for(DType::F32);
   ops::run(context, ops::SwiGlu::Backward{.dgate = gate, .dup = up, .dy = dy.view(), .gate = gate, .up = up});
   CHECK(both.values() == gradients);
 }

@@ -375,7 +375,7 @@ TEST_CASE("attention: offsets past 2^31") {
   }
   Guarded lse(DType::F32, {1, 1, 2}), delta(DType::F32, {1, 1, 2});
   const double scale = 1 / std::sqrt(2.0);
-  Context context;
+  Context context = context_for(DType::F32);
   ops::run(context,
            Attention{.o = at["o"], .lse = lse.view(), .q = at["q"], .k = at["k"], .v = at["v"], .document_start = {}, .scale = scale});
   ops::run(context, Attention::Backward{.dq = at["dq"],

@@ -35,7 +35,8 @@ Array numbers(Sizes sizes, Values values) {
   return {std::move(sizes), std::move(values)};
 }
 
-Run::Run(const Arrays& inputs, Setting setting) : inputs_(inputs), setting_(std::move(setting)) { context_.cpu.threads = setting_.threads; }
+Run::Run(const Arrays& inputs, Setting setting)
+    : inputs_(inputs), setting_(std::move(setting)), context_(context_for(setting_.type, setting_.threads)) {}
 
 Tensor Run::made(const std::string& name) const {
   const auto result = results_.find(name);
@@ -48,7 +49,7 @@ Tensor Run::input(const std::string& name, DType as, std::int64_t gap) {
   if (tensors_.contains(name)) return tensors_.at(name).view();
   const auto found = inputs_.find(name);
   if (found == inputs_.end()) return {};
-  Guarded tensor(as, found->second.sizes, gap);
+  Guarded tensor(as, found->second.sizes, gap, setting_.aligned);
   tensor.set(found->second.values);
   return tensors_.emplace(name, std::move(tensor)).first->second.view();
 }
@@ -59,7 +60,7 @@ Tensor Run::output(const std::string& name, DType as, const Sizes& sizes, std::i
     results_[name] = alias->second;
     return tensors_.contains(alias->second) ? tensors_.at(alias->second).view() : input(alias->second, as, gap);
   }
-  Guarded tensor(as, sizes, gap);
+  Guarded tensor(as, sizes, gap, setting_.aligned);
   if (sum && setting_.write == Write::Add) tensor.set(before(count_of(sizes)));
   results_[name] = name;
   return tensors_.insert_or_assign(name, std::move(tensor)).first->second.view();

@@ -8,6 +8,7 @@
 
 #include "engine/core/context.h"
 #include "engine/ops/run.h"
+#include "tests/ops/device.h"
 #include "tests/ops/guarded.h"
 
 namespace oxrse::test {
@@ -31,6 +32,7 @@ struct Setting {
   DType type = DType::F64;  // compute type
   int threads = 1;
   std::int64_t gap = 0;                              // free elements after every row of the tensors that may be strided
+  bool aligned = false;                              // whether tensors start at multiples of 64 bytes
   Write write = Write::Assign;                       // for the results that can be added to
   std::map<std::string, std::string> in_place = {};  // result -> the input (or earlier result) whose memory it is
 };

@@ -39,7 +39,7 @@ OpCase fill_normal(std::int64_t first, std::int64_t count, double mean = 0, doub
 Values cast(const Values& values, DType from, DType to) {
   Guarded x(from, {static_cast<std::int64_t>(values.size())}), y(to, {static_cast<std::int64_t>(values.size())});
   x.set(values);
-  Context context;
+  Context context = context_for(DType::F32);
   ops::run(context, ops::Cast{.y = y.view(), .x = x.view()});
   CHECK(y.intact());
   CHECK(y.written());
@@ -158,7 +158,7 @@ TEST_CASE("cast: overflow, infinity, NaN") {
 }
 
 TEST_CASE("element-wise ops: bad arguments are named") {
-  Context context;
+  Context context = context_for(DType::F32);
   Guarded a(DType::F32, {4}), b(DType::F32, {5}), c(DType::F64, {4}), gaps(DType::F32, {2, 2}, 3);
   check_error([&] { ops::run(context, ops::Add{.y = a.view(), .a = a.view(), .b = b.view()}); },
               {"add: b must have the type and number of elements of a f32(4), got f32(5)"});

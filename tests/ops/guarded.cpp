@@ -60,7 +60,7 @@ double rounded(DType type, double value) {
   return visit(type, [&](auto tag) { return to_double(from_double<typename decltype(tag)::type>(value)); });
 }
 
-Guarded::Guarded(DType type, const Sizes& sizes, std::int64_t gap) {
+Guarded::Guarded(DType type, const Sizes& sizes, std::int64_t gap, bool aligned) {
   const bool rows = sizes.size() >= 2 && gap > 0;
   const std::int64_t columns = sizes.empty() ? 1 : sizes.back();
   Sizes padded = sizes;
@@ -71,7 +71,7 @@ Guarded::Guarded(DType type, const Sizes& sizes, std::int64_t gap) {
   memory_.assign(static_cast<std::size_t>(count * size + 2 * kZone + size), kPattern);
   // One element past a multiple of 64 bytes, as a slice of a bigger buffer would be.
   const auto base = reinterpret_cast<std::uintptr_t>(memory_.data());
-  const std::uintptr_t first = (base + 127) / 64 * 64 + static_cast<std::uintptr_t>(size);
+  const std::uintptr_t first = (base + 127) / 64 * 64 + (aligned ? 0 : static_cast<std::uintptr_t>(size));
   view_ = Tensor(memory_.data() + (first - base), type, padded);
   if (rows) view_ = view_.slice(-1, 0, columns);
   visit(type, [&](auto tag) {

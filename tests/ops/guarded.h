@@ -18,8 +18,9 @@ using Values = std::vector<double>;
 class Guarded {
  public:
   Guarded() = default;  // absent
-  /// `gap`: elements left free after every row (last dimension) of a tensor of two or more dimensions.
-  explicit Guarded(DType type, const Sizes& sizes, std::int64_t gap = 0);
+  /// `gap`: elements left free after every row (last dimension) of a tensor of two or more dimensions. `aligned`: the first element is at a
+  /// multiple of 64 bytes after all.
+  explicit Guarded(DType type, const Sizes& sizes, std::int64_t gap = 0, bool aligned = false);
   Guarded(Guarded&&) noexcept = default;
   Guarded& operator=(Guarded&&) noexcept = default;
   Guarded(const Guarded&) = delete;  // the view points into the memory

@@ -54,6 +54,13 @@ Bits bits(const OpCase& c, const Setting& setting) {
   return run.bits();
 }
 
+/// Elements that bring the longest rows of the inputs to a multiple of 64.
+std::int64_t gap_to_align(const OpCase& c) {
+  std::int64_t columns = 0;
+  for (const auto& [name, array] : c.inputs) columns = std::max(columns, array.sizes.back());
+  return 64 - columns % 64;
+}
+
 constexpr DType kTypes[] = {DType::F64, DType::F32, DType::BF16, DType::F16};
 
 }  // namespace
@@ -76,6 +83,7 @@ OpCase rounded_to(DType type, OpCase c) {
 }
 
 void check_gradients(const OpCase& c) {
+  if (device_under_test().cuda != nullptr) return;  // f64 stays on the CPU, whose own tests look at it
   constexpr double kStep = 1e-5;
   const Arrays results = execute(c, {});
   int checked = 0;
@@ -111,6 +119,7 @@ void check_gradients(const OpCase& c) {
 
 void check_threads(const OpCase& c) {
   for (const DType type : kTypes) {
+    if (type == DType::F64 && device_under_test().cuda != nullptr) continue;
     INFO(c.name << " in " << name_of(type));
     const Bits one = bits(c, {.type = type});
     CHECK(one == bits(c, {.type = type, .threads = 2}));
@@ -121,6 +130,15 @@ void check_threads(const OpCase& c) {
 void check_strides(const OpCase& c, DType type) {
   INFO(c.name << " in " << name_of(type));
   CHECK(bits(c, {.type = type}) == bits(c, {.type = type, .gap = 5}));
+}
+
+void check_alignment(const OpCase& c) {
+  for (const DType type : {DType::F32, DType::BF16, DType::F16}) {
+    INFO(c.name << " in " << name_of(type));
+    const Bits apart = bits(c, {.type = type});
+    CHECK(apart == bits(c, {.type = type, .aligned = true}));
+    CHECK(apart == bits(c, {.type = type, .gap = gap_to_align(c), .aligned = true}));
+  }
 }
 
 void check_in_place(OpCase c, const std::map<std::string, std::string>& in_place, Passes passes) {
@@ -137,15 +155,17 @@ void check_in_place(OpCase c, const std::map<std::string, std::string>& in_place
 }
 
 void check_add(const OpCase& c, const std::vector<std::string>& results) {
-  const Arrays assigned = execute(c, {});
-  const Arrays added = execute(c, {.write = Write::Add});
-  for (const auto& [name, array] : assigned) {
-    Values expected = array.values;
-    if (std::ranges::count(results, name) != 0) {
-      const Values before = Run::before(expected.size());
-      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
+  for (const auto& [type, tolerance] : {std::pair{DType::F64, 1e-12}, {DType::F32, 1e-5}}) {
+    const Arrays assigned = execute(c, {.type = type});
+    const Arrays added = execute(c, {.type = type, .write = Write::Add});
+    for (const auto& [name, array] : assigned) {
+      Values expected = array.values;
+      if (std::ranges::count(results, name) != 0) {
+        const Values before = Run::before(expected.size());
+        for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
+      }
+      check_close(c.name + ": " + name + " with Write::Add", added.at(name).values, expected, tolerance * std::max(1.0, largest(expected)));
     }
-    check_close(c.name + ": " + name + " with Write::Add", added.at(name).values, expected, 1e-12 * std::max(1.0, largest(expected)));
   }
 }
 
@@ -165,11 +185,25 @@ void check_f32(const OpCase& c) {
   }
 }
 
+/// What check_threads, check_strides and check_alignment look at, in fewer runs: an emulated device is slow.
+void check_layouts_on_device(const OpCase& c) {
+  for (const DType type : {DType::F32, DType::BF16, DType::F16}) {
+    INFO(c.name << " in " << name_of(type) << " on the device");
+    const Bits plain = bits(c, {.type = type});
+    CHECK(plain == bits(c, {.type = type, .threads = 2, .gap = gap_to_align(c), .aligned = true}));
+    if (type == DType::F16) continue;  // the code of bf16
+    CHECK(plain == bits(c, {.type = type, .threads = 3, .gap = 5}));
+    CHECK(plain == bits(c, {.type = type, .aligned = true}));
+  }
+}
+
 void check_case(const OpCase& c) {
   check_f32(c);
+  if (device_under_test().cuda != nullptr) return check_layouts_on_device(c);
   check_threads(c);
   check_strides(c, DType::F32);
   check_strides(c, DType::BF16);
+  check_alignment(c);
   if (c.backward) check_gradients(c);
 }
 

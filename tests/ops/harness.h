@@ -28,6 +28,9 @@ void check_threads(const OpCase& c);
 /// Tensors with gaps between rows give the bits that contiguous ones give.
 void check_strides(const OpCase& c, DType type = DType::F32);
 
+/// Tensors that start at multiples of 64 bytes, with rows that do when `gap` makes them, give the bits that others give.
+void check_alignment(const OpCase& c);
+
 enum class Passes : std::uint8_t { Forward, Both };
 
 /// Results written into the memory of inputs are those written elsewhere.

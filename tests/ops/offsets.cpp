@@ -4,6 +4,7 @@
 #include "engine/ops/embedding.h"
 #include "engine/ops/rmsnorm.h"
 #include "tests/catch.h"
+#include "tests/ops/device.h"
 #include "tests/ops/guarded.h"
 
 namespace oxrse::test {
@@ -19,7 +20,7 @@ Tensor far_rows(Arena& arena) { return arena.make(DType::BF16, {2, kApart}, Memo
 
 TEST_CASE("rows more than 2^31 elements apart") {
   Arena arena = Arena::allocated(2 * 2 * kApart + (1 << 20));
-  Context context;
+  Context context = context_for(DType::BF16);
   const Tensor table = far_rows(arena);
   const Tensor near = arena.make(DType::BF16, {2, kColumns}, Memory::Workspace);
   Guarded ids(DType::I32, {2}), w(DType::BF16, {kColumns}), rstd(DType::F32, {2});

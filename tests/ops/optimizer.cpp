@@ -13,8 +13,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Values sum_squares(const std::vector<ConstTensor>& tensors, int threads = 2) {
   Guarded sums(DType::F64, {static_cast<std::int64_t>(tensors.size())});
-  Context context;
-  context.cpu.threads = threads;
+  Context context = context_for(DType::F32, threads);
   ops::run(context, ops::SumSquares{.sums = sums.view(), .tensors = tensors});
   CHECK(sums.intact());
   CHECK(sums.written());
@@ -33,7 +32,7 @@ struct Control {
 
   void clip(const Values& sums, double unscale, double clip) {
     Guarded input = filled(DType::F64, sums);
-    Context context;
+    Context context = context_for(DType::F32);
     ops::run(context, ops::ClipFactor{.control = values.view(), .sums = input.view(), .unscale = unscale, .clip = clip});
     CHECK(values.intact());
   }
@@ -87,8 +86,7 @@ constexpr double kLr = 0.01, kBeta1 = 0.9, kBeta2 = 0.95, kEps = 1e-8, kDecay = 
 
 void adamw(const Parameters& p, const Control& control, int threads = 2) {
   const auto slices = p.slices();
-  Context context;
-  context.cpu.threads = threads;
+  Context context = context_for(DType::F32, threads);
   ops::run(context, ops::AdamW{.parameters = slices,
                                .control = control.values.view(),
                                .lr = kLr,
@@ -101,8 +99,7 @@ void adamw(const Parameters& p, const Control& control, int threads = 2) {
 
 void sgd(const Parameters& p, const Control& control, double momentum, int threads = 2) {
   const auto slices = p.slices(momentum != 0);
-  Context context;
-  context.cpu.threads = threads;
+  Context context = context_for(DType::F32, threads);
   ops::run(context,
            ops::Sgd{.parameters = slices, .control = control.values.view(), .lr = kLr, .momentum = momentum, .weight_decay = kDecay});
   CHECK(p.intact());
@@ -279,7 +276,7 @@ TEST_CASE("adamw with beta1 = beta2 = 0: the first moment is the scaled gradient
   Control control;
   control.clip({1}, 0.125, 0);
   const auto slices = p.slices();
-  Context context;
+  Context context = context_for(DType::F32);
   ops::run(context, ops::AdamW{.parameters = slices, .control = control.values.view(), .lr = 0, .beta1 = 0, .beta2 = 0});
   Values expected = p.gradients[4].values();
   for (double& g : expected) g *= 0.125;
@@ -354,7 +351,7 @@ TEST_CASE("optimizers: no parameters, a thousand empty ones") {
   control.clip({}, 1, 1);
   const Guarded empty(DType::F32, {5, 0});
   const ops::ParameterSlice slice{.weight = empty.view(), .gradient = empty.view(), .first = empty.view(), .second = empty.view()};
-  Context context;
+  Context context = context_for(DType::F32);
   for (const std::size_t count : {0, 1000}) {
     const std::vector<ops::ParameterSlice> slices(count, slice);
     ops::run(context, ops::AdamW{.parameters = slices, .control = control.values.view()});
@@ -363,7 +360,7 @@ TEST_CASE("optimizers: no parameters, a thousand empty ones") {
 }
 
 TEST_CASE("optimizers: bad arguments are named") {
-  Context context;
+  Context context = context_for(DType::F32);
   const Control control;
   const Guarded four(DType::F32, {4}), five(DType::F32, {5}), whole(DType::I32, {4}), shorter(DType::BF16, {4});
   const auto step = [&](const ops::ParameterSlice& bad) {

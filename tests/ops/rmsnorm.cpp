@@ -108,7 +108,7 @@ TEST_CASE("rmsnorm: heads inside the rows of a wider buffer") {
   buffer.set(all.values);
   w.set(apart.inputs.at("w").values);
   const Tensor view = buffer.view().slice(1, heads * width, 2 * heads * width).split(1, width);
-  Context context;
+  Context context = context_for(DType::F32);
   ops::run(context, ops::RmsNorm{.y = view, .rstd = rstd.view(), .x = view, .w = w.view(), .eps = kEps});
   Values whole = all.values;
   for (double& v : whole) v = rounded(DType::F32, v);

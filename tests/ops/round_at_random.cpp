@@ -7,6 +7,7 @@
 #include "engine/core/philox.h"
 #include "engine/ops/optimizer.h"
 #include "tests/catch.h"
+#include "tests/ops/device.h"
 
 using namespace oxrse;
 
@@ -18,7 +19,7 @@ std::vector<float> rounded(std::vector<float> x, std::uint64_t stream, double up
   std::vector<bf16> y(x.size());
   std::vector<double> control(ops::kControlColumns, 0);
   control[ops::kUpdates] = updates;
-  Context context{.mode = Mode::Run, .cpu = {.threads = threads}, .arena = nullptr, .log = nullptr};
+  Context context = test::context_for(DType::BF16, threads);
   const auto bytes = [](auto& v) { return reinterpret_cast<std::byte*>(v.data()); };
   ops::run(context, ops::RoundAtRandom{.y = Tensor(bytes(y), DType::BF16, {count}),
                                        .x = Tensor(bytes(x), DType::F32, {count}),

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/build_info.h"
 #include "engine/core/json.h"
 #include "io/files.h"
 #include "tests/catch.h"
@@ -419,4 +420,25 @@ TEST_CASE("one process at a time in a run directory", "[train]") {
   CHECK_THAT(refused.err, Contains("another process is training"));
   close(lock);
   check_done(run.train());
+}
+
+TEST_CASE("a run on the emulated GPU has the losses of the CPU; where it was left out, the error says so") {
+  const Run run;
+  const std::string options = "--set train.steps=2 --set checkpoint.every=0 ";
+  const CommandResult emulated = run.train(options + run.in("emulated") + "--set 'run.device=\"cuda-emulated\"'");
+  if (!build_info().cuda_emulation.starts_with("built in")) {
+    CHECK(emulated.exit_code != 0);
+    CHECK_THAT(emulated.err, Contains("run.device \"cuda-emulated\" is not in this build") && Contains("\"cpu\""));
+    return;
+  }
+  check_done(emulated);
+  CHECK_THAT(emulated.out, Contains("device   cuda-emulated, "));
+  check_done(run.train(options));
+  const std::vector<double> expected = run.losses(), got = run.losses("emulated");
+  REQUIRE(got.size() == 2);
+  REQUIRE(expected.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(got[i] == Approx(expected[i]).epsilon(2e-5));
+  const CommandResult wide = run.train(options + run.in("f64") + "--set 'run.device=\"cuda-emulated\"' --set 'precision.compute=\"f64\"'");
+  CHECK(wide.exit_code != 0);
+  CHECK_THAT(wide.err, Contains("precision.compute f64 is for the CPU"));
 }

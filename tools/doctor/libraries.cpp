@@ -139,6 +139,11 @@ void examine_libraries(DoctorReport& report) {
             FMT_VERSION % 100, NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH, CLI11_VERSION,
             XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE);
   report.note("CUDA", "{}", build.cuda);
+  if (build.cuda_emulation.starts_with("built in")) {
+    report.ok("CUDA kernels", "on the CPU: run.device \"cuda-emulated\", for tests and debugging");
+  } else {
+    report.note("CUDA kernels", "on the CPU (run.device \"cuda-emulated\"): {}", build.cuda_emulation);
+  }
   if (build.mpi.starts_with("built in")) {
     report.ok("MPI", "{}", build.mpi);
   } else {

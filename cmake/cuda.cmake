@@ -1,0 +1,51 @@
+# Room cuda: the kernels, compiled by nvcc for GPUs and by g++ for the emulation, which provides what nvcc would. Both may be in one
+# program: cuda/portable.h.
+add_library(oxrse_cuda STATIC cuda/devices.cpp)
+target_link_libraries(oxrse_cuda PUBLIC oxrse_options oxrse_ops)
+file(GLOB kernels CONFIGURE_DEPENDS cuda/kernels/*.cu)
+
+if(OXRSE_CUDA_EMULATION_STATUS MATCHES "^built in")
+  # g++ compiles a file that includes the kernel's: to CMake a .cu file has one language.
+  file(GLOB emulation CONFIGURE_DEPENDS cuda/emulation/*.cpp)
+  set(emulated_kernels)
+  foreach(kernel ${kernels})
+    cmake_path(GET kernel STEM name)
+    set(wrapper ${CMAKE_BINARY_DIR}/emulated/${name}.cpp)
+    file(CONFIGURE OUTPUT ${wrapper} CONTENT "#include \"cuda/kernels/${name}.cu\"\n")
+    list(APPEND emulated_kernels ${wrapper})
+  endforeach()
+  add_library(oxrse_cuda_emulated STATIC ${emulation} ${emulated_kernels})
+  target_link_libraries(oxrse_cuda_emulated PUBLIC oxrse_options oxrse_cpu PRIVATE oxrse_boost_context)
+  # -O1: templates of kernels are large, and the switches between fibers take most of the time anyway.
+  set_source_files_properties(${emulated_kernels} PROPERTIES COMPILE_OPTIONS "-O1;-Wno-unknown-pragmas")
+  if(OXRSE_SANITIZE STREQUAL "thread")
+    # The scheduler's own data must not order the threads it runs: cuda/emulation/sanitizers.h.
+    set_source_files_properties(${emulation} PROPERTIES COMPILE_OPTIONS -fno-sanitize=thread COMPILE_DEFINITIONS OXRSE_EMULATION_TSAN)
+  endif()
+  target_compile_definitions(oxrse_cuda PRIVATE OXRSE_HAVE_CUDA_EMULATION)
+  target_link_libraries(oxrse_cuda PUBLIC oxrse_cuda_emulated)
+endif()
+
+if(OXRSE_CUDA_STATUS MATCHES "^built in")
+  set(CMAKE_CUDA_COMPILER ${OXRSE_NVCC})
+  set(CMAKE_CUDA_ARCHITECTURES ${OXRSE_CUDA_ARCHITECTURES})
+  enable_language(CUDA)
+  if(CCACHE)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+  endif()
+  cmake_path(GET OXRSE_NVCC PARENT_PATH toolkit)
+  cmake_path(GET toolkit PARENT_PATH toolkit)
+  find_library(CUDART cudart HINTS ${toolkit}/lib64 REQUIRED)
+  find_library(CUBLASLT cublasLt HINTS ${toolkit}/lib64 REQUIRED)
+  file(GLOB runtime CONFIGURE_DEPENDS cuda/runtime/*.cpp)
+  add_library(oxrse_cuda_gpu STATIC ${kernels} ${runtime})
+  target_include_directories(oxrse_cuda_gpu PUBLIC ${CMAKE_SOURCE_DIR})
+  target_include_directories(oxrse_cuda_gpu SYSTEM PRIVATE ${toolkit}/include)
+  # The includes and definitions of the other rooms, without their warnings and -march, which nvcc does not know.
+  target_link_libraries(oxrse_cuda_gpu PUBLIC fmt::fmt ${CUDART} ${CUBLASLT})
+  set_target_properties(oxrse_cuda_gpu PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON)
+  target_compile_options(oxrse_cuda_gpu PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-O3 --expt-relaxed-constexpr -DFMT_USE_CONSTEXPR=1>
+                                                $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror>)
+  target_compile_definitions(oxrse_cuda PRIVATE OXRSE_HAVE_CUDA)
+  target_link_libraries(oxrse_cuda PUBLIC oxrse_cuda_gpu)
+endif()

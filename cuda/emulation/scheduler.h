@@ -1,0 +1,120 @@
+#pragma once
+
+#include <array>
+#include <boost/context/fiber.hpp>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <source_location>
+#include <span>
+#include <vector>
+
+#include "cuda/emulation/block.h"
+#include "cuda/emulation/sanitizers.h"
+#include "cuda/emulation/stacks.h"
+#include "engine/core/philox.h"
+
+namespace oxrse::emulation {
+
+/// What a collective of a warp computes when all its lanes are there: `in` and `out` are those of the lanes that came, null for others.
+using LaneInputs = std::array<const void*, kWarp>;
+using LaneOutputs = std::array<void*, kWarp>;
+using Combine = void (*)(const LaneInputs& in, const LaneOutputs& out);
+
+/// A copy that was asked for and not made yet.
+struct AsyncCopy {
+  void* to;
+  const void* from;
+  int valid;  // bytes
+  int group;  // how many groups were committed before
+};
+
+/// The fibers of a block and what they wait for.
+class Scheduler {
+ public:
+  Scheduler() = default;
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  /// Runs all blocks of a launch.
+  void run(const Launch& launch, const std::function<void()>& body);
+
+  // Called by fibers.
+  void wait_for_block(const std::source_location& where);
+  /// `orders`: whether what lanes wrote to memory before is seen by the others afterwards.
+  void wait_for_lanes(unsigned mask, Combine combine, const void* in, void* out, bool orders, const std::source_location& where);
+  [[nodiscard]] int lane() const { return current_ % kWarp; }
+  [[nodiscard]] void* shared_memory() const { return shared_; }
+  std::vector<AsyncCopy>& copies() { return threads_[static_cast<std::size_t>(current_)].copies; }
+  int& groups() { return threads_[static_cast<std::size_t>(current_)].groups; }
+
+ private:
+  enum class State : std::uint8_t { Ready, AtBarrier, AtCollective, Ended };
+
+  struct Thread {
+    boost::context::fiber fiber;      // where to go on with the thread
+    boost::context::fiber scheduler;  // where it was gone on from
+    SanitizerFiber sanitizer;
+    State state = State::Ready;
+    std::source_location where;  // it waits
+    // Of the collective it waits in.
+    unsigned mask = 0;
+    Combine combine = nullptr;
+    const void* in = nullptr;
+    void* out = nullptr;
+    bool orders = false;
+    std::vector<AsyncCopy> copies;
+    int groups = 0;
+    char released = 0;  // its address stands for what the thread may see when it goes on
+  };
+
+  /// The lanes of a warp as bits.
+  struct Warp {
+    unsigned exist = 0, ended = 0, waiting = 0;  // waiting: in a collective
+    char arrived = 0;                            // its address stands for what lanes did before they came to a __syncwarp
+  };
+  /// Thrown on a fiber to end it early, and caught there.
+  struct Abort {};
+
+  void run_block(unsigned index);
+  void start(int thread);
+  void work(int thread);
+  void resume(int thread);
+  void suspend();
+  void end(int thread);
+  void abort();
+  void try_barrier();
+  void try_collective(int thread);
+  void release_lanes(int warp, unsigned lanes);
+  void make_ready(int thread);
+  void shuffle(std::span<int> order);
+  [[nodiscard]] std::string place() const;
+  [[nodiscard]] std::string threads_at(State state) const;
+  Warp& warp_of(int i) { return warps_[static_cast<std::size_t>(i / kWarp)]; }
+  static unsigned bit_of(int i) { return 1U << static_cast<unsigned>(i % kWarp); }
+  Thread& thread(int i) { return threads_[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] const Thread& thread(int i) const { return threads_[static_cast<std::size_t>(i)]; }
+
+  Launch launch_;
+  const std::function<void()>* body_ = nullptr;
+  std::byte* shared_ = nullptr;
+  Stacks stacks_;
+  std::vector<Thread> threads_;  // kept from launch to launch
+  int count_ = 0;                // threads of the block
+  std::vector<Warp> warps_;
+  int waiting_ = 0, ended_ = 0;  // at the barrier; ended
+  int first_waiting_ = 0;        // a thread at the barrier, if there is one
+  std::vector<int> ready_, next_ready_;
+  int current_ = -1;
+  std::uint64_t draws_ = 0;
+  std::exception_ptr error_;
+  bool aborting_ = false;
+  SanitizerFiber sanitizer_;
+  char arrived_ = 0;   // its address stands for what threads did before they came to a barrier
+  char finished_ = 0;  // and for what they did before they ended
+};
+
+Scheduler& scheduler();
+
+}  // namespace oxrse::emulation

@@ -1,0 +1,20 @@
+#include "tests/ops/device.h"
+
+namespace oxrse::test {
+
+DeviceUnderTest& device_under_test() {
+  static DeviceUnderTest device;
+  return device;
+}
+
+Context context_for(DType type, int threads) {
+  Context context;
+  context.cpu.threads = threads;
+  const DeviceUnderTest& device = device_under_test();
+  if (device.cuda == nullptr || type == DType::F64) return context;
+  context.cuda = device.cuda;
+  *device.order = static_cast<std::uint64_t>(threads) - 1;  // 0: ascending
+  return context;
+}
+
+}  // namespace oxrse::test
