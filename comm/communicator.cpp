@@ -92,21 +92,43 @@ std::shared_ptr<const Plan> Communicator::plan(Request request, DType type, std:
 Communicator::Ticket Communicator::start(std::shared_ptr<const Plan> plan, Operands operands, const char* what) {
   const std::lock_guard lock(mutex_);
   if (error_) std::rethrow_exception(error_);
-  const Tag tag{++sequence_, plan->hash};
-  Flight flight{.ticket = sequence_, .plan = std::move(plan), .execution = nullptr, .what = what, .moved = Clock::now()};
-  past_.push_back({sequence_, tag.plan, flight.plan->describe() + (flight.what.empty() ? "" : " (" + flight.what + ")")});
+  Flight flight{.ticket = ++sequence_,
+                .plan = std::move(plan),
+                .operands = std::move(operands),
+                .execution = nullptr,
+                .what = what,
+                .moved = Clock::now()};
+  past_.push_back({sequence_, flight.plan->hash, flight.plan->describe() + (flight.what.empty() ? "" : " (" + flight.what + ")")});
+  if (settings_.activity != nullptr) settings_.activity->begin(sequence_, past_.back().text);
   if (past_.size() > kPast) past_.pop_front();
   for (const Notice& query : std::exchange(open_queries_, {})) answer(query);
-  flight.execution = std::make_unique<Execution>(flight.plan->program, std::move(operands), tag, *transport_, pool_);
-  flight.done = flight.execution->advance();
   flights_.push_back(std::move(flight));
+  begin_next();
   return sequence_;
 }
 
-void Communicator::advance_all() {
+/// Begins operations whose turn it is. Every rank has started the oldest one that is not done anywhere, or will, so nobody waits in vain.
+void Communicator::begin_next() {
+  int active = 0;
   for (Flight& flight : flights_) {
-    if (!flight.done) flight.done = flight.execution->advance();
+    if (flight.done) continue;
+    if (++active > kActive) return;
+    if (flight.execution) continue;
+    const Tag tag{flight.ticket, flight.plan->hash};
+    flight.execution = std::make_unique<Execution>(flight.plan->program, std::move(flight.operands), tag, *transport_, pool_);
+    flight.moved = Clock::now();
   }
+}
+
+void Communicator::advance_all() {
+  bool ended = false;
+  for (Flight& flight : flights_) {
+    if (flight.done || !flight.execution) continue;
+    flight.done = flight.execution->advance();
+    if (flight.done) flight.execution.reset();
+    ended |= flight.done;
+  }
+  if (ended) begin_next();
 }
 
 void Communicator::wait(Ticket ticket) { wait_for(ticket, true); }
@@ -119,10 +141,11 @@ void Communicator::wait_for(Ticket ticket, bool limited) {
       if (error_) std::rethrow_exception(error_);
       const auto flight = std::find_if(flights_.begin(), flights_.end(), [&](const Flight& f) { return f.ticket == ticket; });
       require(flight != flights_.end(), "an operation is waited for that was not started, or waited for before");
-      flight->limited = limited;
+      for (Flight& earlier : flights_) earlier.limited |= limited && earlier.ticket <= ticket;
       if (!flight->done) advance_all();
       if (flight->done) {
         flights_.erase(flight);
+        if (settings_.activity != nullptr) settings_.activity->end();
         return;
       }
       if (look > kSpins) watch();
@@ -146,7 +169,7 @@ void Communicator::watch() {
   watched_ = now;
   read_notices();
   for (Flight& flight : flights_) {
-    if (flight.done) continue;
+    if (flight.done || !flight.execution) continue;
     if (flight.execution->events() != flight.events) {
       flight.events = flight.execution->events();
       flight.moved = now;
@@ -239,6 +262,11 @@ void Communicator::abort(const std::string& why) noexcept {
   }
 }
 
+void Communicator::set_step(std::int64_t step) {
+  step_ = step;
+  if (settings_.activity != nullptr) settings_.activity->at_step(step);
+}
+
 void Communicator::advance_in_background() {
   if (size() == 1 || background_.joinable()) return;
   background_ = start_without_signals([this] { run_background(); });
@@ -293,6 +321,7 @@ void Communicator::all_reduce(std::span<double> data, const char* what) {
 std::string Communicator::broadcast(const std::string& text, int root, const char* what) {
   double length = static_cast<double>(text.size());
   broadcast(Tensor(reinterpret_cast<std::byte*>(&length), DType::F64, {1}), root, what);
+  if (length == 0) return {};
   std::vector<float> words(static_cast<std::size_t>(length + 3) / 4);  // copied as they are, whatever numbers they are
   if (rank() == root) std::memcpy(words.data(), text.data(), text.size());
   broadcast(Tensor(reinterpret_cast<std::byte*>(words.data()), DType::F32, {std::ssize(words)}), root, what);

@@ -14,6 +14,7 @@
 
 #include "comm/cost.h"
 #include "comm/execution.h"
+#include "comm/failure/activity.h"
 #include "comm/schedule.h"
 #include "comm/transport/transport.h"
 #include "engine/core/tensor.h"
@@ -26,6 +27,7 @@ struct Settings {
   double timeout_s = 600;  // wait this long for another rank
   double query_s = 1;      // ask what others are doing after waiting this long
   int ranks_per_node = 1;
+  Activity* activity = nullptr;  // is told of steps and operations
 };
 
 /// A compiled operation that may be started any number of times.
@@ -50,6 +52,9 @@ class Communicator {
   /// An operation that was started: wait for it exactly once.
   using Ticket = std::uint64_t;
 
+  /// So many operations go on at once, those that were started first: only they take memory besides their operands.
+  static constexpr int kActive = 2;
+
   Communicator(std::unique_ptr<Transport> transport, Settings settings);
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -60,7 +65,8 @@ class Communicator {
 
   /// Compiles a request, by the given algorithm or by the one that should be fastest.
   [[nodiscard]] std::shared_ptr<const Plan> plan(Request request, DType type, std::optional<Algorithm> algorithm = std::nullopt) const;
-  /// Begins an operation. Operands and plan must stay until it is waited for. `what` says what it is for in messages.
+  /// Begins an operation, or puts it behind those that go on. Operands and plan must stay until it is waited for. `what` says what it is
+  /// for in messages.
   Ticket start(std::shared_ptr<const Plan> plan, Operands operands, const char* what = "");
   /// Returns when the operation has ended.
   void wait(Ticket ticket);
@@ -82,7 +88,7 @@ class Communicator {
   /// Tells the other ranks that this one cannot go on, and why.
   void abort(const std::string& why) noexcept;
   /// Which step of the run messages should name.
-  void set_step(std::int64_t step) { step_ = step; }
+  void set_step(std::int64_t step);
 
   /// Times small and large messages and adding up; afterwards all ranks use the same averages. Without it there are the presets.
   void measure();
@@ -94,7 +100,8 @@ class Communicator {
   struct Flight {
     Ticket ticket = 0;
     std::shared_ptr<const Plan> plan;
-    std::unique_ptr<Execution> execution;
+    Operands operands;
+    std::unique_ptr<Execution> execution;  // absent before its turn
     std::string what;
     bool done = false;
     bool limited = false;      // somebody waits for it, for a time
@@ -110,6 +117,7 @@ class Communicator {
     Clock::time_point heard;
   };
 
+  void begin_next();
   void advance_all();
   void watch();
   void read_notices();

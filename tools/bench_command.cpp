@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "benchmarks/checkpoint.h"
+#include "benchmarks/checkpoint_training.h"
 #include "benchmarks/kernels.h"
 #include "benchmarks/train.h"
 #include "engine/train/machine.h"
@@ -64,6 +65,19 @@ DType type_named(const std::string& name) {
   fail("--dtype {}: expected bf16, f16, f32 or f64", name);
 }
 
+/// For models that leave their vocabulary to a tokenizer.
+CLI::Option* add_vocabulary(CLI::App& command, std::int64_t& vocabulary) {
+  return command
+      .add_option("--vocab", vocabulary, "tokens of a model that leaves its vocabulary to the tokenizer; the default is the quick start's")
+      ->check(between<std::int64_t>(1, 1 << 24))
+      ->capture_default_str();
+}
+
+/// Gives the config's model the vocabulary if it has none.
+void fill_vocabulary(train::Config& config, std::int64_t vocabulary) {
+  if (config.model.value("vocab", std::int64_t{0}) == 0) config.model["vocab"] = vocabulary;
+}
+
 void add_cases(CLI::App& bench, const std::string& name, const std::string& meaning, std::vector<bench::Case> (*cases)()) {
   struct Options : BenchOptions {
     std::vector<std::string> types = {"bf16", "f32"};
@@ -102,7 +116,7 @@ void add_cases(CLI::App& bench, const std::string& name, const std::string& mean
 void add_train(CLI::App& bench) {
   struct Options : BenchOptions {
     std::string config, model = "gpt2/124m", dtype = "bf16";
-    std::int64_t batch = 4, context = 256, micro_batches = 1, steps = 6;
+    std::int64_t batch = 4, context = 256, micro_batches = 1, steps = 6, vocabulary = 1024;
   };
   CLI::App* command = bench.add_subcommand("train", "Whole training steps on random tokens: tokens/s, efficiency, time of every op");
   const auto options = std::make_shared<Options>();
@@ -120,6 +134,7 @@ void add_train(CLI::App& bench) {
   size("--context", options->context, "tokens of a sample (train.context)");
   size("--micro-batches", options->micro_batches, "micro-batches of a step (train.global_batch / train.micro_batch)");
   shape("--dtype", options->dtype, "compute type: bf16, fp16, f32 or f64");
+  add_vocabulary(*command, options->vocabulary)->excludes(command->get_option("CONFIG"));
   command->add_option("--steps", options->steps, "steps to measure")->check(between<std::int64_t>(1, 1'000'000))->capture_default_str();
   command->callback([=] {
     JsonDocument document{.source = "bench train", .value = Json::object(), .lines = {}};
@@ -132,6 +147,7 @@ void add_train(CLI::App& bench) {
       document = read_json(options->config);
     }
     train::Config config = train::load_config(document);
+    if (options->config.empty()) fill_vocabulary(config, options->vocabulary);
     config.train.eval_every = config.train.sample_every = 0;
     const train::Plan plan = bench::plan_train(config);
     bench::Report report = options->begin("train");
@@ -142,25 +158,53 @@ void add_train(CLI::App& bench) {
   });
 }
 
+/// What `bench checkpoint` saves and trains.
+train::Config config_to_save(const std::string& model, std::int64_t vocabulary, std::int64_t every) {
+  const JsonDocument document{.source = "bench checkpoint",
+                              .value = {{"model", model},
+                                        {"train", {{"context", 1}, {"micro_batch", 4}, {"global_batch", 4}, {"eval_every", 0}}},
+                                        {"precision", {{"compute", "bf16"}}},
+                                        {"checkpoint", {{"every", every}, {"keep", 1}}}},
+                              .lines = {}};
+  train::Config config = train::load_config(document);
+  fill_vocabulary(config, vocabulary);
+  config.train.context = std::min<std::int64_t>(256, train::resolve_model(config, 0).context);
+  return config;
+}
+
 void add_checkpoint(CLI::App& bench) {
   struct Options {
     std::string model = "gpt2/124m", directory = ".", json;
-    std::int64_t rounds = 5;
+    std::int64_t rounds = 5, vocabulary = 1024, every = 0;
   };
   CLI::App* command = bench.add_subcommand("checkpoint", "Saving and loading a state, beside plain writes, reads and copies of its bytes");
   const auto options = std::make_shared<Options>();
   command->add_option("--model", options->model, "an entry of model_zoo/models")->capture_default_str();
+  add_vocabulary(*command, options->vocabulary);
   command->add_option("--dir", options->directory, "where to write; its disk is what is measured")
       ->check(CLI::ExistingDirectory)
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "how often everything is done")->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_option("--json", options->json, "also write the result to this file")->type_name("FILE");
+  command->add_option("--rounds", options->rounds, "how often everything is done")
+      ->check(between<std::int64_t>(1, 1000))
+      ->capture_default_str();
+  command
+      ->add_option("--every", options->every,
+                   "also train, 4 samples of at most 256 tokens a step in bf16, with a save every so many steps and without any; 0: do not")
+      ->check(between<std::int64_t>(0, 1'000'000))
+      ->capture_default_str();
+  command->add_option("--json", options->json, "also write the result to this file")->check(writable_file())->type_name("FILE");
   command->callback([=] {
-    JsonDocument document{.source = "bench checkpoint", .value = {{"model", options->model}}, .lines = {}};
-    const nn::ModelConfig model = train::resolve_model(train::load_config(document), 0);
-    const bench::CheckpointResult result = bench::run_checkpoint(model, options->directory, options->rounds);
+    train::Config config = config_to_save(options->model, options->vocabulary, options->every);
+    const bench::CheckpointResult result = bench::run_checkpoint(train::resolve_model(config, 0), options->directory, options->rounds);
     fmt::print("{}", bench::describe(result));
-    if (!options->json.empty()) BenchOptions::write(options->json, bench::to_json(result).dump(1) + "\n");
+    std::fflush(stdout);
+    Json json = bench::to_json(result);
+    if (options->every > 0) {
+      const bench::SavingResult saving = bench::run_saving(config, options->directory, options->rounds, {.threads = train::cpu_threads()});
+      fmt::print("{}", bench::describe(saving));
+      json["training"] = bench::to_json(saving);
+    }
+    if (!options->json.empty()) BenchOptions::write(options->json, json.dump(1) + "\n");
   });
 }
 

@@ -7,6 +7,7 @@
 #include "engine/core/error.h"
 #include "io/checkpoint/checkpoint.h"
 #include "io/checkpoint/compare.h"
+#include "io/checkpoint/memory_directory.h"
 #include "io/checkpoint/prune.h"
 #include "io/hf/export.h"
 #include "io/hf/import.h"
@@ -135,8 +136,8 @@ void add_prune(CLI::App& parent) {
   auto path = std::make_shared<std::string>();
   auto keep = std::make_shared<std::int64_t>(1);
   auto dry_run = std::make_shared<bool>(false);
-  command->add_option("checkpoint", *path, "A checkpoints or run directory")->required();
-  command->add_option("--keep", *keep, "How many to keep")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))->required();
+  command->add_option("checkpoint", *path, "A checkpoints or run directory")->check(not_empty("a checkpoint"))->required();
+  command->add_option("--keep", *keep, "How many to keep")->check(between<std::int64_t>(1, std::int64_t{1} << 31))->required();
   command->add_flag("--dry-run", *dry_run, "Only say what would be removed");
   command->callback([path, keep, dry_run] { prune(*path, *keep, *dry_run); });
 }
@@ -195,6 +196,17 @@ void add_export(CLI::App& parent) {
   command->callback([arguments] { export_checkpoint(*arguments); });
 }
 
+/// For `oxrse train` with checkpoint.peer, not for people.
+void add_hold(CLI::App& parent) {
+  CLI::App* command = parent.add_subcommand("hold", "Frees the memory of a run's copies when nobody has come back for some hours");
+  command->group("");
+  auto directory = std::make_shared<std::string>();
+  auto hours = std::make_shared<double>(24);
+  command->add_option("directory", *directory, "In a file system in memory")->check(not_empty("a directory"))->required();
+  command->add_option("--hours", *hours, "The time")->check(between(0.0, 1e6))->required();
+  command->callback([directory, hours] { io::hold(*directory, *hours); });
+}
+
 }  // namespace
 
 void add_checkpoint_command(CLI::App& app) {
@@ -206,6 +218,7 @@ void add_checkpoint_command(CLI::App& app) {
   add_prune(*checkpoint);
   add_import(*checkpoint);
   add_export(*checkpoint);
+  add_hold(*checkpoint);
 }
 
 }  // namespace oxrse::tools

@@ -34,6 +34,14 @@ std::string suggestion(const CLI::App& at, const std::string& unknown) {
   return best ? fmt::format("; did you mean \"{}\"?", *best) : "";
 }
 
+/// "inspect, verify, ...": the commands `at` has.
+std::string commands_of(const CLI::App& at) {
+  std::string list;
+  for (const CLI::App* command : at.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); }))
+    list += (list.empty() ? "" : ", ") + command->get_name();
+  return list;
+}
+
 /// What was wrong with the command line, with the nearest command when one was not recognised.
 std::string usage_message(const CLI::App* app, const CLI::Error& error) {
   const CLI::App* at = app;
@@ -45,8 +53,11 @@ std::string usage_message(const CLI::App* app, const CLI::Error& error) {
   std::string what = error.what();
   const std::vector<std::string> unknown = app->remaining(true);
   const bool needs_command = !at->get_subcommands([](const CLI::App* /*each*/) { return true; }).empty();
-  if (needs_command && !unknown.empty())
+  if (needs_command && !unknown.empty()) {
     what = fmt::format("{} has no command {}{}", name, unknown.front(), suggestion(*at, unknown.front()));
+  } else if (needs_command && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError)) {
+    what = fmt::format("{} needs a command: {}", name, commands_of(*at));
+  }
   return fmt::format("error: {}\nRun {} --help for what is possible.\n", what, name);
 }
 

@@ -58,7 +58,10 @@ void print_plan(const JsonDocument& document, bool list_ops, double mtbf_hours) 
     config.model = train::model_of_checkpoint(io::Checkpoint::open_unverified(*config.run.init));
   }
   const nn::ModelConfig model = train::resolve_model(config, planned_vocabulary(config.data));
-  const train::Plan plan = train::make_plan(config, model);
+  // With parallel.data, of that many ranks.
+  const int ranks = config.parallel.data.is_number() ? config.parallel.data.get<int>() : 1;
+  check_ranks(config, ranks);
+  const train::Plan plan = train::make_plan(config, model, parallel::Group::planned(ranks));
   fmt::print("{}", train::describe(plan, config, list_ops));
   const double hours = mtbf_hours > 0 ? mtbf_hours : config.checkpoint.mtbf_h;
   if (hours > 0) print_advice(config, plan, hours);

@@ -14,9 +14,9 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <cstring>
 #include <deque>
 #include <list>
+#include <random>
 #include <vector>
 #endif
 
@@ -29,12 +29,21 @@ long number_in(const char* variable) {
   return value == nullptr ? 0 : std::atol(value);
 }
 
+/// A step of srun whose tasks are not the ranks is several runs that write to the same files. mpirun may start its own helpers by srun, one
+/// a machine.
+void require_all_of_step(int size) {
+  const long tasks = std::getenv("SLURM_STEP_ID") == nullptr ? 0 : number_in("SLURM_STEP_NUM_TASKS");
+  const bool by_mpirun = std::getenv("MPI_LOCALNRANKS") != nullptr;
+  require(tasks <= size && (by_mpirun || tasks == 0 || tasks == size),
+          "srun started {} tasks, but this one is of {} ranks: start oxrse with srun --mpi=pmi2 alone, or with mpirun alone", tasks, size);
+}
+
 /// Several tasks that each take themselves for rank 0 of 1 would write to the same files.
 void require_connected(int size) {
-  if (size > 1) return;
+  if (size > 1) return require_all_of_step(size);
   const long slurm = number_in("SLURM_NTASKS");
   require(slurm <= 1, "Slurm started {} tasks, but this one knows of no other: {}", slurm,
-          mpi_status().starts_with("built in") ? "start it with srun --mpi=pmi2 oxrse ... (or for one task with --ntasks=1)"
+          mpi_status().starts_with("built in") ? "start it with srun --mpi=pmi2 oxrse ... (or as one task with --ntasks=1)"
                                                : "this build has no MPI (" + mpi_status() + ")");
   for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}) {
     const long tasks = number_in(variable);
@@ -67,6 +76,14 @@ bool has_launcher() {
   return false;
 }
 
+/// The number that the launcher gave this process, before MPI says the same.
+int rank_of_launcher() {
+  for (const char* variable : {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"}) {
+    if (std::getenv(variable) != nullptr) return static_cast<int>(number_in(variable));
+  }
+  return 0;
+}
+
 /// For the ranks of a machine: how many of them may run on one processor, at most.
 int sharing_processors(MPI_Comm local) {
   cpu_set_t allowed;
@@ -81,6 +98,15 @@ int sharing_processors(MPI_Comm local) {
   }
   return most;
 }
+
+/// "host n1, process 4711": where this process runs.
+std::string describe_process() {
+  std::array<char, 64> host{};
+  gethostname(host.data(), host.size() - 1);
+  return fmt::format("host {}, process {}", host.data(), getpid());
+}
+
+std::string describe_rank(int rank) { return fmt::format("rank {} ({})", rank, describe_process()); }
 
 class MpiTransport : public Transport {
  public:
@@ -171,9 +197,8 @@ class MpiTransport : public Transport {
   }
 
   void gather_places() {
-    std::array<char, 128> mine{}, host{};
-    gethostname(host.data(), host.size() - 1);
-    fmt::format_to_n(mine.data(), mine.size() - 1, "host {}, process {}", host.data(), getpid());
+    std::array<char, 128> mine{};
+    describe_process().copy(mine.data(), mine.size() - 1);
     std::vector<char> all(mine.size() * static_cast<std::size_t>(size_));
     MPI_Allgather(mine.data(), static_cast<int>(mine.size()), MPI_CHAR, all.data(), static_cast<int>(mine.size()), MPI_CHAR, data_);
     for (int r = 0; r < size_; ++r) places_.emplace_back(all.data() + static_cast<std::size_t>(r) * mine.size());
@@ -191,26 +216,51 @@ class MpiTransport : public Transport {
 
 MpiSession::MpiSession() {
   if (has_launcher()) {
+    guard_.emplace(describe_rank(rank_of_launcher()));
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
     require(provided >= MPI_THREAD_SERIALIZED,
             "this MPI lets only one thread of a process call it: choose one that has MPI_THREAD_SERIALIZED");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    MPI_Comm local = MPI_COMM_NULL;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &local);
-    MPI_Comm_rank(local, &local_rank_);
-    MPI_Comm_size(local, &local_size_);
-    ranks_sharing_processors_ = sharing_processors(local);
-    MPI_Comm_free(&local);
-    // The machines are equal and their ranks stand side by side exactly when this holds for every rank.
-    int agrees = rank_ % local_size_ == local_rank_ ? local_size_ : -1;
-    int least = 0, most = 0;
-    MPI_Allreduce(&agrees, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    MPI_Allreduce(&agrees, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    ranks_per_node_ = least == most && least > 0 ? least : 1;
+    find_machines();
   }
   require_connected(size_);
+  if (size_ > 1) {
+    join_guards();
+  } else {
+    guard_.reset();
+  }
+}
+
+/// Which ranks share machines and processors.
+void MpiSession::find_machines() {
+  MPI_Comm local = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &local);
+  MPI_Comm_rank(local, &local_rank_);
+  MPI_Comm_size(local, &local_size_);
+  ranks_sharing_processors_ = sharing_processors(local);
+  MPI_Comm_free(&local);
+  // The machines are equal and their ranks stand side by side exactly when this holds for every rank.
+  int agrees = rank_ % local_size_ == local_rank_ ? local_size_ : -1;
+  int least = 0, most = 0;
+  MPI_Allreduce(&agrees, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  MPI_Allreduce(&agrees, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  ranks_per_node_ = least == most && least > 0 ? least : 1;
+}
+
+/// The guards of all ranks as one tree. Where they do not reach each other, the run goes on without them.
+void MpiSession::join_guards() {
+  GuardPlace place{.rank = rank_, .size = size_, .token = std::random_device()(), .parent = {}};
+  MPI_Bcast(&place.token, sizeof place.token, MPI_BYTE, 0, MPI_COMM_WORLD);
+  const GuardAddress mine = guard_->listen(local_size_ == size_);
+  std::vector<GuardAddress> all(static_cast<std::size_t>(size_));
+  MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
+  if (rank_ > 0) place.parent = all[static_cast<std::size_t>((rank_ - 1) / 2)];
+  const std::string problem = guard_->join(place);
+  if (problem.empty()) return;
+  fmt::print(stderr, "warning: {} is not connected with that of rank {} ({}): only the launcher sees when one of them dies\n",
+             "the guard of " + describe_rank(rank_), (rank_ - 1) / 2, problem);
 }
 
 MpiSession::~MpiSession() {

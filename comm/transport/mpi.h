@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
+#include "comm/failure/guard.h"
 #include "comm/transport/transport.h"
 
 namespace oxrse::comm {
@@ -30,6 +32,9 @@ class MpiSession {
   /// The most ranks of this machine that may run on one of this rank's processors.
   [[nodiscard]] int ranks_sharing_processors() const { return ranks_sharing_processors_; }
 
+  /// What the guard of this rank tells the others when the rank dies; absent with one rank.
+  [[nodiscard]] Activity* activity() { return guard_ ? &guard_->activity() : nullptr; }
+
   /// The ranks of MPI_COMM_WORLD; only with size() > 1.
   std::unique_ptr<Transport> transport();
 
@@ -37,6 +42,10 @@ class MpiSession {
   static double time_all_reduce(float* data, std::int64_t count);
 
  private:
+  void find_machines();
+  void join_guards();
+
+  std::optional<Guard> guard_;  // first: it is told of the end when all else has ended
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1, ranks_per_node_ = 1, ranks_sharing_processors_ = 1;
 };
 

@@ -41,7 +41,8 @@ void launch(Cpu& cpu, const RoundAtRandom& op) {
     std::array<std::uint32_t, kDraws * kWords> words;
     for (std::int64_t first = begin; first < end; first += kDraws * kHalves) {
 #pragma omp simd
-      for (std::int64_t i = 0; i < kDraws; ++i) draw(random, static_cast<std::uint64_t>(first / kHalves + i), words.data() + i * kWords);
+      for (std::int64_t i = 0; i < kDraws; ++i)
+        draw(random, static_cast<std::uint64_t>((op.first_element + first) / kHalves + i), words.data() + i * kWords);
       const std::int64_t count = std::min(end - first, kDraws * kHalves);
 #pragma omp simd
       for (std::int64_t i = 0; i < count; ++i) {

@@ -18,11 +18,8 @@ bool are_siblings(const GradientBlock& a, const GradientBlock& b) {
 }  // namespace
 
 Gradients::Buffer Gradients::make_buffer(Context& context) {
-  // Every part starts on a cache line; the gaps stay zero, so that whole buffers can be added in one go.
+  // The gaps between parts stay zero, so that whole buffers can be added in one go.
   const DType type = accumulator_of(store_->compute_type());
-  const std::int64_t unit = Arena::kAlignment / size_of(type);
-  offsets_ = {0};
-  for (const Parameter& p : store_->parameters()) offsets_.push_back(offsets_.back() + (p.count() + unit - 1) / unit * unit);
   Buffer buffer{context.arena->make(type, {offsets_.back()}, Memory::Gradients), {}};
   for (std::size_t i = 0; i < store_->parameters().size(); ++i) {
     const Parameter& p = store_->parameters()[i];
@@ -48,6 +45,7 @@ std::vector<GradientBlock> Gradients::blocks_of(const MicroBatches& micro_batche
 
 void Gradients::allocate(Context& context, const ParameterStore& store, const MicroBatches& micro_batches, Order order) {
   store_ = &store;
+  offsets_ = store.offsets(store.compute_type());
   order_ = order;
   micro_batches_ = micro_batches;
   // While a micro-batch runs, all blocks of those before it wait.
@@ -68,6 +66,7 @@ void Gradients::begin_step() {
   current_ = free_.back();
   free_.pop_back();
   finished_ = 0;
+  complete_ = offsets_.back();
 }
 
 Gradients::Target Gradients::target(ParameterId id) {
@@ -77,23 +76,51 @@ Gradients::Target Gradients::target(ParameterId id) {
   return {buffers_[current_].parts[id.index], write};
 }
 
+/// How many of the waiting blocks, from the last on, the running micro-batch completes to larger ones, as when adding 1 to a binary number.
+std::size_t Gradients::siblings() const {
+  if (order_ == Order::Sequential) return 0;
+  const std::int64_t m = micro_batches_.first + finished_;
+  GradientBlock sum{m, m + 1, current_};
+  std::size_t n = 0;
+  for (; n < blocks_.size() && are_siblings(blocks_[blocks_.size() - 1 - n], sum); ++n) sum.begin = blocks_[blocks_.size() - 1 - n].begin;
+  return n;
+}
+
+/// Adds the siblings to elements [begin, end) of the running micro-batch, smallest first.
+void Gradients::add_siblings(Context& context, std::int64_t begin, std::int64_t end) {
+  const Tensor sum = buffers_[current_].flat.slice(0, begin, end);
+  for (std::size_t n = siblings(), i = 0; i < n && begin < end; ++i) {
+    const GradientBlock& earlier = blocks_[blocks_.size() - 1 - i];
+    ops::run(context, ops::Add{.y = sum, .a = buffers_[earlier.buffer].flat.slice(0, begin, end), .b = sum});
+  }
+}
+
+void Gradients::complete_from(Context& context, std::size_t first) {
+  if (!ready_ || finished_ + 1 < micro_batches_.count) return;
+  add_siblings(context, offsets_[first], complete_);
+  complete_ = offsets_[first];
+  ready_(complete_);
+}
+
 void Gradients::end_micro_batch(Context& context) {
   for (std::size_t i = 0; i < written_.size(); ++i) {
     const bool planned_before = context.planning() && finished_ > 0;
     require(written_[i] || planned_before, "parameter {} received no gradient", store_->parameters()[i].name);
   }
+  complete_from(context, 0);
+  add_siblings(context, 0, complete_);
+  complete_ = offsets_.back();
+  const std::size_t joined = siblings();
   const std::int64_t m = micro_batches_.first + finished_++;
   if (order_ == Order::Sequential) {
     blocks_ = {{micro_batches_.first, m + 1, current_}};
     return;
   }
   GradientBlock sum{m, m + 1, current_};
-  while (!blocks_.empty() && are_siblings(blocks_.back(), sum)) {  // carry, as when adding 1 to a binary number
-    const GradientBlock earlier = blocks_.back();
+  for (std::size_t i = 0; i < joined; ++i) {
+    sum.begin = blocks_.back().begin;
+    free_.push_back(blocks_.back().buffer);
     blocks_.pop_back();
-    ops::run(context, ops::Add{.y = buffers_[sum.buffer].flat, .a = buffers_[earlier.buffer].flat, .b = buffers_[sum.buffer].flat});
-    sum.begin = earlier.begin;
-    free_.push_back(earlier.buffer);
   }
   blocks_.push_back(sum);
   current_ = -1;
@@ -106,7 +133,10 @@ void Gradients::end_micro_batch(Context& context) {
 
 std::vector<Tensor> Gradients::block_sums() const {
   std::vector<Tensor> sums;
-  for (const GradientBlock& block : blocks_) sums.push_back(buffers_[block.buffer].flat);
+  const bool runs = finished_ < micro_batches_.count;  // the last one: it has taken in its siblings
+  const std::size_t done = order_ == Order::Sequential ? 0 : blocks_.size() - siblings();
+  for (std::size_t i = 0; i < (runs ? done : blocks_.size()); ++i) sums.push_back(buffers_[blocks_[i].buffer].flat);
+  if (runs) sums.push_back(buffers_[current_].flat);
   return sums;
 }
 

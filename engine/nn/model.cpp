@@ -12,9 +12,11 @@ Model::Model(const ModelConfig& config, ParameterStore& store, Recompute recompu
   if (config.position == "learned") position_ = store.add("position.weight", {config.context, config.width}, {.stddev = kInitialSpread});
   for (std::int64_t l = 0; l < config.layers; ++l) {
     const std::string name = "blocks." + std::to_string(l);
+    first_parameter_.push_back(store.parameters().size());
     AttentionLayer attention(store, name, config);
     blocks_.push_back({std::move(attention), MlpLayer(store, name, config)});
   }
+  first_parameter_.push_back(store.parameters().size());
   output_ = OutputLayer(store, config, embedding_);
 }
 
@@ -109,8 +111,10 @@ void Model::train(Pass pass, Tensor loss_sum) const {
     forward(pass, blocks_[l], saved[l], x);
   }
   output_.loss(pass, loss_sum, d, x);
+  pass.gradients->complete_from(pass.context, first_parameter_.back());
   for (std::size_t l = blocks_.size(); l-- > 0;) {
     backward(pass, blocks_[l], saved[l], d);
+    pass.gradients->complete_from(pass.context, first_parameter_[l]);
     arena.release(marks[l]);
   }
   embed_backward(pass, d);

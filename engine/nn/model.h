@@ -62,6 +62,7 @@ class Model {
   Recompute recompute_;
   ParameterId embedding_, position_;
   std::vector<Block> blocks_;
+  std::vector<std::size_t> first_parameter_;  // of every block, then of the output layer
   OutputLayer output_;
   Tensor rope_table_;
 };

@@ -103,6 +103,7 @@ Cost check(const RoundAtRandom& op) {
   c.contiguous("x", op.x);
   c.contiguous("y", op.y);
   c.is("control", op.control, DType::F64, {kControlColumns});
+  c.that(op.first_element >= 0 && op.first_element % 8 == 0, "first_element must be a multiple of 8, got {}", op.first_element);
   return {.flops = 0, .bytes = bytes_of(op.y, op.x)};
 }
 

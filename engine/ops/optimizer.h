@@ -65,7 +65,8 @@ struct RoundAtRandom {
   ConstTensor x;        // f32, contiguous, same count
   ConstTensor control;  // from ClipFactor: how many updates there were
   std::uint64_t seed = 0;
-  std::uint64_t stream = 0;  // of the parameter
+  std::uint64_t stream = 0;        // of the parameter
+  std::int64_t first_element = 0;  // index of y's first element in the parameter: a multiple of 8
 };
 Cost check(const SumSquares& op);
 Cost check(const ClipFactor& op);

@@ -1,5 +1,6 @@
 #include "engine/optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/core/philox.h"
@@ -22,21 +23,22 @@ void Optimizer::allocate(Context& context, const OptimizerConfig& config, const 
   rounding_seed_ = rounding_seed;
   const bool adam = config.kind == "adamw";
   const auto make = [&](const nn::Parameter& p) {
-    Tensor t = context.arena->make(p.master.dtype(), p.sizes, Memory::Optimizer);
+    Tensor t = context.arena->make(p.master.dtype(), p.master.sizes(), Memory::Optimizer);
     ops::run(context, ops::Fill{.y = t, .value = 0});
     return t;
   };
-  for (const nn::Parameter& p : store.parameters()) {
-    State state;
+  for (std::size_t i = 0; i < store.parameters().size(); ++i) {
+    const nn::Parameter& p = store.parameters()[i];
+    State& state = states_.emplace_back();
+    if (p.own.count() == 0) continue;
     if (adam) {
       state.exp_avg = make(p);
       state.exp_avg_sq = make(p);
     } else if (config.momentum > 0) {
       state.momentum = make(p);
     }
-    states_.push_back(state);
     ops::ParameterSlice slice{.weight = flat(p.master), .compute = {}, .gradient = {}, .first = {}, .second = {}, .decay = p.decay()};
-    if (p.has_master_copy() && !rounding_seed) slice.compute = flat(p.compute);
+    if (p.has_master_copy() && !rounding_seed) slice.compute = p.own_part(p.compute);
     if (adam) {
       slice.first = flat(state.exp_avg);
       slice.second = flat(state.exp_avg_sq);
@@ -44,16 +46,39 @@ void Optimizer::allocate(Context& context, const OptimizerConfig& config, const 
       slice.first = flat(state.momentum);
     }
     slices_.push_back(slice);
+    sliced_.push_back(i);
   }
-  sums_ = context.arena->make(DType::F64, {static_cast<std::int64_t>(slices_.size())}, Memory::Optimizer);
+  list_segments();
+  sums_ = context.arena->make(DType::F64, {std::ssize(segments_)}, Memory::Optimizer);
   control_ = context.arena->make(DType::F64, {ops::kControlColumns}, Memory::Optimizer);
   ops::run(context, ops::Fill{.y = control_, .value = 0});
 }
 
-void Optimizer::update(Context& context, const nn::Gradients& gradients, double lr, double unscale, double clip) {
+void Optimizer::list_segments() {
+  for (std::size_t i = 0; i < store_->parameters().size(); ++i) {
+    const std::int64_t count = store_->parameters()[i].count(), size = nn::segment_of(count);
+    for (std::int64_t begin = 0; begin < count; begin += size) segments_.push_back({i, {begin, std::min(begin + size, count)}});
+  }
+}
+
+/// The gradients of all segments; those of others without elements, so that their sums are zero.
+std::vector<ConstTensor> Optimizer::own_segments(std::span<const ConstTensor> sums) const {
+  std::vector<ConstTensor> own;
+  own.reserve(segments_.size());
+  for (const auto& [parameter, elements] : segments_) {
+    const nn::Piece& mine = store_->parameters()[parameter].own;
+    const bool owned = mine.begin <= elements.begin && elements.end <= mine.end;
+    own.push_back(flat(sums[parameter]).slice(0, elements.begin, owned ? elements.end : elements.begin));
+  }
+  return own;
+}
+
+void Optimizer::update(Context& context, const nn::Gradients& gradients, double lr, double unscale, double clip,
+                       const SumOverRanks& sum_over_ranks) {
   const auto sums = gradients.sums();
-  for (std::size_t i = 0; i < slices_.size(); ++i) slices_[i].gradient = flat(sums[i]);
-  ops::run(context, ops::SumSquares{.sums = sums_, .tensors = sums});
+  for (std::size_t i = 0; i < slices_.size(); ++i) slices_[i].gradient = store_->parameters()[sliced_[i]].own_part(sums[sliced_[i]]);
+  ops::run(context, ops::SumSquares{.sums = sums_, .tensors = own_segments(sums)});
+  if (sum_over_ranks) sum_over_ranks(sums_);
   ops::run(context, ops::ClipFactor{.control = control_, .sums = sums_, .unscale = unscale, .clip = clip});
   if (config_.kind == "adamw") {
     ops::run(context, ops::AdamW{.parameters = slices_,
@@ -74,9 +99,13 @@ void Optimizer::update(Context& context, const nn::Gradients& gradients, double 
 void Optimizer::round_weights(Context& context) const {
   if (!rounding_seed_) return;
   for (const nn::Parameter& p : store_->parameters()) {
-    ops::run(context,
-             ops::RoundAtRandom{
-                 .y = p.compute, .x = p.master, .control = control_, .seed = *rounding_seed_, .stream = stream_of("rounding." + p.name)});
+    if (p.own.count() == 0) continue;
+    ops::run(context, ops::RoundAtRandom{.y = p.own_part(p.compute),
+                                         .x = flat(p.master),
+                                         .control = control_,
+                                         .seed = *rounding_seed_,
+                                         .stream = stream_of("rounding." + p.name),
+                                         .first_element = p.own.begin});
   }
 }
 
@@ -87,8 +116,9 @@ UpdateReport Optimizer::report() const {
 
 std::vector<std::string_view> Optimizer::not_finite() const {
   std::vector<std::string_view> names;
-  for (std::size_t i = 0; i < slices_.size(); ++i) {
-    if (!std::isfinite(sums_.data<double>()[i])) names.emplace_back(store_->parameters()[i].name);
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    const std::string_view name = store_->parameters()[segments_[i].parameter].name;
+    if (!std::isfinite(sums_.data<double>()[i]) && (names.empty() || names.back() != name)) names.push_back(name);
   }
   return names;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -19,10 +20,13 @@ struct UpdateReport {
   bool applied = false;  // false: the norm was not finite and nothing was changed
 };
 
-/// AdamW or SGD with momentum over all parameters of a store, with clipping to a global norm.
+/// Makes every element of a vector the sum of what the ranks have there.
+using SumOverRanks = std::function<void(const Tensor&)>;
+
+/// AdamW or SGD with momentum over what a store's rank owns of all parameters, with clipping to a global norm.
 class Optimizer {
  public:
-  /// The state of one parameter, under the names checkpoints use. Absent tensors are not kept by this optimizer.
+  /// The state of what is owned of one parameter, under the names checkpoints use. Absent tensors are not kept by this optimizer.
   struct State {
     Tensor exp_avg, exp_avg_sq, momentum;
   };
@@ -31,8 +35,10 @@ class Optimizer {
   void allocate(Context& context, const OptimizerConfig& config, const nn::ParameterStore& store,
                 std::optional<std::uint64_t> rounding_seed = std::nullopt);
 
-  /// One update from the gradients' sums: `unscale` turns them into means, `clip` bounds the global norm (0: no bound).
-  void update(Context& context, const nn::Gradients& gradients, double lr, double unscale, double clip);
+  /// One update from the gradients' sums, which must be complete where this rank owns the parameter: `unscale` turns them into means,
+  /// `clip` bounds the global norm (0: no bound). With ranks that own different elements, `sum_over_ranks` is called once.
+  void update(Context& context, const nn::Gradients& gradients, double lr, double unscale, double clip,
+              const SumOverRanks& sum_over_ranks = {});
   /// Waits for the update and says what it did.
   [[nodiscard]] UpdateReport report() const;
   /// Names of the parameters whose gradients are not finite, after an update that was not applied.
@@ -51,9 +57,19 @@ class Optimizer {
   const nn::ParameterStore* store_ = nullptr;
   std::optional<std::uint64_t> rounding_seed_;
   std::vector<State> states_;
-  std::vector<ops::ParameterSlice> slices_;
-  Tensor sums_;     // (P) f64
-  Tensor control_;  // (kControlColumns) f64
+  /// A segment of a parameter, whose squares are added up by who owns it.
+  struct Segment {
+    std::size_t parameter = 0;
+    nn::Piece elements;
+  };
+  void list_segments();
+  [[nodiscard]] std::vector<ConstTensor> own_segments(std::span<const ConstTensor> sums) const;
+
+  std::vector<ops::ParameterSlice> slices_;  // of the parameters that this rank owns something of
+  std::vector<std::size_t> sliced_;          // which they are
+  std::vector<Segment> segments_;            // of all parameters
+  Tensor sums_;                              // (segments) f64
+  Tensor control_;                           // (kControlColumns) f64
 };
 
 }  // namespace oxrse::optim

@@ -1,6 +1,7 @@
 #include "engine/parallel/gradient_sum.h"
 
 #include <map>
+#include <utility>
 
 namespace oxrse::parallel {
 namespace {
@@ -19,38 +20,38 @@ comm::ReductionTree tree_of(int ranks, std::int64_t total, nn::Gradients::Order 
 
 }  // namespace
 
-GradientSum::GradientSum(comm::Communicator& ranks, const nn::Gradients& gradients, std::int64_t total, nn::Gradients::Order order,
-                         DType type, std::int64_t bucket_bytes)
+GradientSum::GradientSum(comm::Communicator& ranks, const std::vector<Bucket>& buckets, std::int64_t total, nn::Gradients::Order order,
+                         DType type, bool scattered)
     : ranks_(ranks), type_(type) {
   const comm::ReductionTree tree = tree_of(ranks.size(), total, order);
-  const auto& offsets = gradients.offsets();
-  std::map<std::int64_t, std::shared_ptr<const comm::Plan>> plans;  // by elements: layers repeat
-  for (std::size_t end = offsets.size() - 1; end > 0;) {
-    std::size_t begin = end - 1;
-    while (begin > 0 && (offsets[end] - offsets[begin - 1]) * size_of(type) <= bucket_bytes) --begin;
-    const std::int64_t count = offsets[end] - offsets[begin];
-    auto& plan = plans[count];
+  const comm::Collective collective = scattered ? comm::Collective::ReduceScatter : comm::Collective::AllReduce;
+  std::map<std::vector<std::int64_t>, std::shared_ptr<const comm::Plan>> plans;  // by shares: layers repeat
+  for (const Bucket& bucket : buckets) {
+    comm::Request request = comm::request(collective, ranks.size(), bucket.count());
+    if (scattered) request.bounds = bucket.bounds;
+    auto& plan = plans[request.bounds];
     if (!plan) {
-      comm::Request request = comm::request(comm::Collective::AllReduce, ranks.size(), count);
       request.in_place = true;
       request.tree = tree;
       plan = ranks.plan(std::move(request), type);
     }
-    buckets_.push_back({offsets[begin], plan});
-    end = begin;
+    reductions_.push_back({bucket.begin, bucket.end, plan});
   }
 }
 
-void GradientSum::run(const nn::Gradients& gradients) {
+void GradientSum::start(const nn::Gradients& gradients, std::int64_t begin) {
   const std::vector<Tensor> blocks = gradients.block_sums();
-  std::vector<comm::Communicator::Ticket> tickets;
-  for (const Bucket& bucket : buckets_) {
+  while (tickets_.size() < reductions_.size() && reductions_[tickets_.size()].begin >= begin) {
+    const Reduction& next = reductions_[tickets_.size()];
     comm::Operands operands{.type = type_, .inputs = {}, .output = nullptr};
-    for (const Tensor& block : blocks) operands.inputs.push_back(block.slice(0, bucket.begin, block.count()).address());
+    for (const Tensor& block : blocks) operands.inputs.push_back(block.slice(0, next.begin, next.end).address());
     operands.output = operands.inputs.front();
-    tickets.push_back(ranks_.start(bucket.plan, std::move(operands), "gradients"));
+    tickets_.push_back(ranks_.start(next.plan, std::move(operands), "gradients"));
   }
-  for (const auto ticket : tickets) ranks_.wait(ticket);
+}
+
+void GradientSum::wait() {
+  for (const auto ticket : std::exchange(tickets_, {})) ranks_.wait(ticket);
 }
 
 }  // namespace oxrse::parallel

@@ -17,18 +17,19 @@ std::int64_t bytes_of(std::span<const io::CheckpointEntry> entries) {
 
 }  // namespace
 
-Checkpointer::Checkpointer(Training& training, const Config& config, std::filesystem::path directory, std::string tokenizer_json,
-                           const io::Dataset* data, Note note)
+Checkpointer::Checkpointer(Training& training, const Config& config, Places places, std::string tokenizer_json, const io::Dataset* data,
+                           Note note)
     : training_(training),
       config_(config),
-      directory_(std::move(directory)),
+      places_(std::move(places)),
+      joint_(config.checkpoint.peer ? nullptr : training.group().communicator, places_.files.value_or("")),
       tokenizer_json_(std::move(tokenizer_json)),
       data_(data),
       note_(std::move(note)) {
-  const auto entries = checkpoint_entries(training, config_.checkpoint);
-  totals_.bytes = bytes_of(entries);
+  const auto mine = entries(config_.checkpoint, false);
+  totals_.bytes = static_cast<std::int64_t>(joint_.sum(static_cast<double>(bytes_of(mine))));
   if (!copies(config)) return;
-  snapshot_.emplace(entries);
+  snapshot_.emplace(mine);
   background_.emplace();
 }
 
@@ -40,10 +41,39 @@ io::CheckpointState Checkpointer::state_of(const Progress& progress, bool weight
           .weights_only = weights_only};
 }
 
-void Checkpointer::write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries,
-                         std::vector<std::string>& warnings) const {
-  io::save_checkpoint(directory_, state, entries, config_.checkpoint.keep, [&](const std::string& text) { warnings.push_back(text); },
-                      {.compress = config_.checkpoint.compress, .incremental = config_.checkpoint.incremental});
+std::vector<io::CheckpointEntry> Checkpointer::entries(const io::CheckpointConfig& config, bool weights_only) const {
+  return whole_ ? checkpoint_entries(training_, config, weights_only) : entries_to_save(training_, config, weights_only);
+}
+
+void Checkpointer::begin(std::int64_t step) {
+  if (places_.files) joint_.begin(step);
+}
+
+/// Writes what this rank has, once `check` has found nothing wrong.
+void Checkpointer::write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries, const std::function<void()>& check,
+                         std::vector<std::string>& warnings) {
+  if (places_.files) {
+    joint_.attempt(check);
+  } else {
+    check();
+  }
+  if (places_.memory && !state.weights_only) write_to_memory(state, entries, warnings);
+  if (places_.files) {
+    joint_.write(state, entries, {.compress = config_.checkpoint.compress, .incremental = config_.checkpoint.incremental});
+  }
+}
+
+void Checkpointer::commit(const io::CheckpointState& state, std::vector<std::string>& warnings) {
+  joint_.commit(state, config_.checkpoint.keep, [&](const std::string& text) { warnings.push_back(text); });
+}
+
+void Checkpointer::write_to_memory(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries,
+                                   std::vector<std::string>& warnings) const {
+  try {
+    io::save_checkpoint(*places_.memory, state, entries, 1, [](const std::string&) {});
+  } catch (const Error& error) {
+    warnings.push_back(fmt::format("no copy in memory: {}", error.what()));
+  }
 }
 
 void Checkpointer::saved(const io::CheckpointState& state, std::int64_t bytes, double stall_ms, double write_ms,
@@ -61,7 +91,7 @@ void Checkpointer::saved(const io::CheckpointState& state, std::int64_t bytes, d
 double Checkpointer::save(const Progress& progress, bool weights_only) {
   collect();
   if (!background_) return save_now(progress, weights_only);
-  if (background_->busy() && config_.checkpoint.when_busy == "skip") {
+  if (in_flight_ && config_.checkpoint.when_busy == "skip") {
     ++totals_.skipped;
     note_(fmt::format("warning: step {} is not saved: the checkpoint of step {} is still being written (checkpoint.when_busy: skip)",
                       progress.step, in_flight_->state.step));
@@ -71,63 +101,101 @@ double Checkpointer::save(const Progress& progress, bool weights_only) {
 }
 
 double Checkpointer::save_now(const Progress& progress, bool weights_only) {
-  const auto begin = Clock::now();
+  const auto start = Clock::now();
   std::vector<std::string> warnings;
   const io::CheckpointState state = state_of(progress, weights_only);
-  const auto entries = checkpoint_entries(training_, config_.checkpoint, weights_only);
-  require_finite(checkpoint_entries(training_, {}, weights_only));  // before they are rounded
-  write(state, entries, warnings);
-  const double ms = milliseconds(Clock::now() - begin);
-  saved(state, bytes_of(entries), ms, ms, warnings);
+  const auto tensors = entries(config_.checkpoint, weights_only);
+  begin(state.step);
+  const io::CheckpointConfig unrounded{.peer = config_.checkpoint.peer};
+  write(
+      state, tensors, [&] { require_finite(entries(unrounded, weights_only)); }, warnings);
+  std::int64_t bytes = bytes_of(tensors);
+  if (places_.files) {
+    bytes = joint_.exchange();
+    commit(state, warnings);
+    joint_.conclude();
+  }
+  const double ms = milliseconds(Clock::now() - start);
+  saved(state, bytes, ms, ms, warnings);
   return ms;
 }
 
 double Checkpointer::save_in_background(const Progress& progress, bool weights_only) {
-  const auto begin = Clock::now();
-  if (background_->busy()) wait_visibly();
-  end_background();
-  snapshot_->take(checkpoint_entries(training_, config_.checkpoint, weights_only));
-  in_flight_ = InFlight{.state = state_of(progress, weights_only), .bytes = bytes_of(snapshot_->entries()), .begin = begin};
+  const auto start = Clock::now();
+  if (in_flight_) wait_visibly();
+  snapshot_->take(entries(config_.checkpoint, weights_only));
+  in_flight_ = InFlight{.state = state_of(progress, weights_only), .bytes = bytes_of(snapshot_->entries()), .begin = start};
   InFlight& job = *in_flight_;
+  begin(job.state.step);
   background_->start([this, &job] {
-    require_finite(snapshot_->entries());
-    write(job.state, snapshot_->entries(), job.warnings);
+    write(
+        job.state, snapshot_->entries(), [this] { require_finite(snapshot_->entries()); }, job.warnings);
+    if (places_.files && alone()) {
+      joint_.exchange();
+      commit(job.state, job.warnings);
+      joint_.conclude();
+    }
     job.end = Clock::now();
   });
-  return job.stall_ms = milliseconds(Clock::now() - begin);
+  return job.stall_ms = milliseconds(Clock::now() - start);
 }
 
 void Checkpointer::collect() {
-  if (in_flight_ && !background_->busy()) end_background();
+  if (!in_flight_) return;
+  const double busy = background_->busy() ? 1 : 0;
+  if (joint_.sum(busy) == 0) end_phase();
 }
 
 void Checkpointer::wait_visibly() {
-  const auto begin = Clock::now();
+  const auto start = Clock::now();
   const std::int64_t step = in_flight_->state.step;
   end_background();
   note_(
       fmt::format("warning: training waited {:.0f} ms for the checkpoint of step {} to be written: save less often, or set "
                   "checkpoint.when_busy to \"skip\"",
-                  milliseconds(Clock::now() - begin), step));
+                  milliseconds(Clock::now() - start), step));
 }
 
-/// Waits for what is being written.
-void Checkpointer::end_background() {
-  if (!in_flight_) return;
+/// Waits for what the background does now. What several ranks have written is then committed in the background of the first.
+void Checkpointer::end_phase() {
+  InFlight& job = *in_flight_;
   try {
     background_->wait();
+    if (!alone() && !job.commits) {
+      job.bytes = joint_.exchange();
+      job.commits = true;
+      background_->start([this, &job] {
+        commit(job.state, job.warnings);
+        job.end = Clock::now();
+      });
+      return;
+    }
+    if (!alone()) joint_.conclude();
   } catch (...) {
     in_flight_.reset();
     throw;
   }
-  saved(in_flight_->state, in_flight_->bytes, in_flight_->stall_ms, milliseconds(in_flight_->end - in_flight_->begin),
-        in_flight_->warnings);
+  saved(job.state, job.bytes, job.stall_ms, milliseconds(job.end - job.begin), job.warnings);
   in_flight_.reset();
+}
+
+/// Waits for what is being written.
+void Checkpointer::end_background() {
+  while (in_flight_) end_phase();
 }
 
 void Checkpointer::finish(const Progress& progress) {
   end_background();
-  if (saved_step_ != progress.step) save_now(progress, false);
+  places_.memory.reset();  // of a run that ends, files are what lasts
+  if (places_.files && saved_step_ != progress.step) save_now(progress, false);
+}
+
+void Checkpointer::finish_alone(const Progress& progress) {
+  if (in_flight_) background_->wait();
+  in_flight_.reset();
+  joint_ = JointSave(nullptr, places_.files.value());
+  whole_ = true;
+  finish(progress);
 }
 
 }  // namespace oxrse::train

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/train/joint_save.h"
 #include "engine/train/saving.h"
 #include "io/background.h"
 #include "io/checkpoint/snapshot.h"
@@ -23,15 +24,23 @@ struct SaveTotals {
   double written_bytes = 0;  // of tensors, all saves together
 };
 
-/// Saves the checkpoints of a run, in the background where the config says so: then training stands still only for a copy.
+/// Saves the checkpoints of a run, in the background where the config says so: then training stands still only for a copy. All ranks of the
+/// training have one and make the same calls; each writes its share of the files, unless there are copies in memory (checkpoint.peer): then
+/// the first rank writes them alone.
 class Checkpointer {
  public:
   /// Is given one line for people.
   using Note = std::function<void(const std::string&)>;
 
+  /// Where checkpoints go. All ranks name the same files, only the first does with copies in memory. Those in memory are extra: one that
+  /// cannot be written there is a warning.
+  struct Places {
+    std::optional<std::filesystem::path> files;
+    std::optional<std::filesystem::path> memory = std::nullopt;
+  };
+
   /// Takes the memory for copies if it will need it. `tokenizer_json` may be empty; `data` absent.
-  Checkpointer(Training& training, const Config& config, std::filesystem::path directory, std::string tokenizer_json,
-               const io::Dataset* data, Note note);
+  Checkpointer(Training& training, const Config& config, Places places, std::string tokenizer_json, const io::Dataset* data, Note note);
 
   /// Whether a config makes copies; the plan counts them.
   static bool copies(const Config& config) {
@@ -45,8 +54,11 @@ class Checkpointer {
   double save(const Progress& progress, bool weights_only = false);
   /// Says what has been written since the last call; an Error when that failed.
   void collect();
-  /// Waits until everything is on the disk, saving where the run stands if that is not there yet.
+  /// Waits until everything is on the disk, saving where the run stands, in files, if that is not there yet.
   void finish(const Progress& progress);
+
+  /// The same by the first rank alone, without the others, when all ranks have everything.
+  void finish_alone(const Progress& progress);
 
   [[nodiscard]] const SaveTotals& totals() const { return totals_; }
 
@@ -54,27 +66,39 @@ class Checkpointer {
   using Clock = std::chrono::steady_clock;
 
   [[nodiscard]] io::CheckpointState state_of(const Progress& progress, bool weights_only);
-  void write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries, std::vector<std::string>& warnings) const;
+  [[nodiscard]] std::vector<io::CheckpointEntry> entries(const io::CheckpointConfig& config, bool weights_only) const;
+  void begin(std::int64_t step);
+  void write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries, const std::function<void()>& check,
+             std::vector<std::string>& warnings);
+  void commit(const io::CheckpointState& state, std::vector<std::string>& warnings);
+  void write_to_memory(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries,
+                       std::vector<std::string>& warnings) const;
   double save_now(const Progress& progress, bool weights_only);
   double save_in_background(const Progress& progress, bool weights_only);
   void wait_visibly();
+  void end_phase();
   void end_background();
+  [[nodiscard]] bool alone() const { return joint_.writer().count == 1; }
   void saved(const io::CheckpointState& state, std::int64_t bytes, double stall_ms, double write_ms,
              const std::vector<std::string>& warnings);
 
   Training& training_;
   Config config_;
-  std::filesystem::path directory_;
+  Places places_;
+  JointSave joint_;
+  bool whole_ = false;  // saves everything, also where others have the same
   std::string tokenizer_json_;
   const io::Dataset* data_;
   Note note_;
   SaveTotals totals_;
   std::int64_t saved_step_ = -1;  // the last complete one
 
-  /// A checkpoint that is being written. The background thread writes `warnings` and `end`; they are read when it is idle.
+  /// A checkpoint that is being written: by one rank all in the background; by several their shards, then the commit. The background thread
+  /// writes `warnings` and `end`; they are read when it is idle.
   struct InFlight {
     io::CheckpointState state;
     std::int64_t bytes = 0;
+    bool commits = false;
     double stall_ms = 0;
     Clock::time_point begin{}, end{};
     std::vector<std::string> warnings{};

@@ -34,19 +34,20 @@ void check_batches(const TrainSection& train) {
 void check_parallel(const ParallelConfig& parallel) {
   const bool is_number = parallel.data.is_number_integer() && parallel.data > 0;
   require(parallel.data == "auto" || is_number, "parallel.data is {}: expected \"auto\" or a number of ranks", shown(parallel.data));
-  const std::pair<const char*, std::int64_t> sizes[] = {{"tensor", parallel.tensor},
-                                                        {"pipeline", parallel.pipeline},
-                                                        {"context", parallel.context},
-                                                        {"expert", parallel.expert},
-                                                        {"zero", parallel.zero + 1}};
+  const std::pair<const char*, std::int64_t> sizes[] = {
+      {"tensor", parallel.tensor}, {"pipeline", parallel.pipeline}, {"context", parallel.context}, {"expert", parallel.expert}};
   for (const auto& [key, size] : sizes) {
     require(size == 1, "parallel.{} is not supported by this build, whose ranks are data-parallel: leave it out", key);
   }
+  require(parallel.zero <= 1, "parallel.zero {} is not supported by this build: 1 shares the optimizer, 0 nothing", parallel.zero);
 }
 
 void check_together(const Config& config) {
   check_batches(config.train);
   check_parallel(config.parallel);
+  require(config.parallel.zero == 0 || !config.checkpoint.peer,
+          "checkpoint.peer keeps the whole state on every node, which parallel.zero {} spreads: leave one of them out",
+          config.parallel.zero);
   config.optimizer.validate();
   const bool f64 = config.precision.compute == "f64";
   require(find_device(config.run.device) == nullptr || !f64,
@@ -112,9 +113,9 @@ std::vector<std::string> incompatibilities(const Json& before, const Json& now) 
   complete.update(before, true);
   std::vector<std::string> found = config_differences(complete, now);
   const std::string_view free[] = {
-      "run.name",      "run.dir",     "train.steps",   "train.eval_",    "train.sample_",   "train.stop_after_skipped",
-      "log.",          "checkpoint.", "parallel.data", "comm.algorithm", "comm.bucket_mib", "comm.overlap",
-      "comm.timeout_s"};
+      "run.name",     "run.dir",       "train.steps",   "train.eval_",   "train.sample_",  "train.stop_after_skipped",
+      "log.",         "checkpoint.",   "parallel.data", "parallel.zero", "comm.algorithm", "comm.bucket_mib",
+      "comm.overlap", "comm.timeout_s"};
   std::erase_if(found, [&](const std::string& line) {
     return std::any_of(std::begin(free), std::end(free), [&](std::string_view prefix) { return line.starts_with(prefix); });
   });

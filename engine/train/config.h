@@ -108,7 +108,10 @@ struct ParallelConfig {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit(self.data, Field{.key = "data", .meaning = "data-parallel ranks, or \"auto\": all there are"});
-    visit(self.zero, Field{.key = "zero", .meaning = "ZeRO stage", .min = 0, .max = 3});
+    visit(self.zero, Field{.key = "zero",
+                           .meaning = "ZeRO stage: 1 shares the optimizer's work, masters and moments among the data-parallel ranks",
+                           .min = 0,
+                           .max = 3});
     visit(self.tensor, Field{.key = "tensor", .meaning = "tensor-parallel ranks", .min = 1});
     visit(self.pipeline, Field{.key = "pipeline", .meaning = "pipeline stages", .min = 1});
     visit(self.context, Field{.key = "context", .meaning = "context-parallel ranks", .min = 1});

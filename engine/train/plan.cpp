@@ -13,12 +13,12 @@ namespace {
 constexpr std::array kKinds = {Memory::Weights, Memory::Gradients, Memory::Optimizer, Memory::Activations, Memory::Workspace};
 
 /// FLOPs of forward and backward as the model defines them: what was executed, less what recomputation repeats.
-double model_flops(Config config, const nn::ModelConfig& model, comm::Communicator* ranks) {
+double model_flops(Config config, const nn::ModelConfig& model, const parallel::Group& group) {
   config.train.recompute = "none";
   Arena arena = Arena::planned();
   OpLog ops;
   Context context{.mode = Mode::Plan, .cpu = {}, .arena = &arena, .log = nullptr};
-  Training training(context, config, model, ranks);
+  Training training(context, config, model, group);
   context.log = &ops;
   training.step(nullptr, 0);
   return ops.total().flops;
@@ -32,12 +32,14 @@ std::int64_t process_bytes() {
 
 }  // namespace
 
-Plan make_plan(const Config& config, const nn::ModelConfig& model, comm::Communicator* ranks) {
+Plan make_plan(const Config& config, const nn::ModelConfig& model, const parallel::Group& group) {
   Plan plan;
   plan.model = model;
   Arena arena = Arena::planned();
   Context context{.mode = Mode::Plan, .cpu = {}, .arena = &arena, .log = nullptr};
-  Training training(context, config, model, ranks);
+  Training training(context, config, model, group);
+  plan.ranks = group.size;
+  plan.communication_bytes = training.communication_bytes();
   plan.parameters = training.parameters().count();
   context.log = &plan.ops;
   training.step(nullptr, 0);
@@ -49,11 +51,15 @@ Plan make_plan(const Config& config, const nn::ModelConfig& model, comm::Communi
   }
   plan.memory = arena.peak();
   const auto saved = checkpoint_entries(training, config.checkpoint);
-  for (const io::CheckpointEntry& entry : saved) plan.saved_bytes += entry.tensor.bytes();
-  if (Checkpointer::copies(config)) plan.snapshot_bytes = io::Snapshot::bytes_for(saved);
+  std::int64_t own_bytes = 0, own = 0;
+  for (const io::CheckpointEntry& entry : saved) own_bytes += entry.tensor.bytes();
+  for (const nn::Parameter& p : training.parameters().parameters()) own += p.own.count();
+  plan.saved_bytes = own_bytes / own * plan.parameters;  // every element has as many
+  if (Checkpointer::copies(config)) plan.snapshot_bytes = io::Snapshot::bytes_for(entries_to_save(training, config.checkpoint));
+  if (config.checkpoint.peer) plan.peer_bytes = 2 * plan.saved_bytes;  // the last one stays until the next is whole
   plan.process_bytes = process_bytes();
   plan.tokens = static_cast<double>(config.train.global_batch * config.train.context);
-  plan.model_flops = config.train.recompute == "none" ? plan.ops.total().flops : model_flops(config, model, ranks);
+  plan.model_flops = config.train.recompute == "none" ? plan.ops.total().flops : model_flops(config, model, group);
   return plan;
 }
 
@@ -76,13 +82,19 @@ std::string describe(const Plan& plan, const Config& config, bool list_ops) {
   std::string text = fmt::format("parameters     {} ({})\n", plan.parameters, format_count(static_cast<double>(plan.parameters)));
   text += fmt::format("step           {} tokens: {} micro-batches of {} samples of {} tokens\n", static_cast<std::int64_t>(plan.tokens),
                       config.micro_batches(), config.train.micro_batch, config.train.context);
-  text += fmt::format("compute        {} FLOP a step ({} a token){}\n", format_count(total.flops), format_count(total.flops / plan.tokens),
+  if (plan.ranks > 1) text += fmt::format("ranks          {}; what follows is of one of them\n", plan.ranks);
+  text += fmt::format("compute        {} FLOP a step ({} a token){}\n", format_count(total.flops),
+                      format_count(total.flops * plan.ranks / plan.tokens),
                       config.train.recompute == "none" ? "" : fmt::format(", {} without recomputation", format_count(plan.model_flops)));
   text += fmt::format("memory         {}\n", format_bytes(static_cast<double>(plan.total_bytes())));
   for (const Memory kind : kKinds) {
     text += fmt::format("  {:<13}{}\n", name_of(kind), format_bytes(static_cast<double>(plan.memory[kind])));
   }
   text += fmt::format("  {:<13}{}\n", "snapshot", format_bytes(static_cast<double>(plan.snapshot_bytes)));
+  if (plan.ranks > 1) {
+    text += fmt::format("  {:<13}{}\n", "communication", format_bytes(static_cast<double>(plan.communication_bytes)));
+  }
+  if (plan.peer_bytes > 0) text += fmt::format("  {:<13}{}\n", "peer copies", format_bytes(static_cast<double>(plan.peer_bytes)));
   text += fmt::format("  {:<13}{}\n", "process", format_bytes(static_cast<double>(plan.process_bytes)));
   if (!list_ops) return text;
   text += fmt::format("\n{:<24} {:<44} {:>7} {:>12} {:>12}\n", "op", "shape", "calls", "FLOP", "bytes");
@@ -96,12 +108,13 @@ std::string describe(const Plan& plan, const Config& config, bool list_ops) {
 
 void require_fits(const Plan& plan, const Config& config) {
   const std::int64_t available = available_bytes();
-  const std::int64_t needed = plan.memory.total() + plan.snapshot_bytes;
+  const std::int64_t needed = plan.memory.total() + plan.snapshot_bytes + plan.peer_bytes + plan.communication_bytes;
   if (available < 0 || needed <= available) return;
   const std::int64_t activations = plan.memory[Memory::Activations] + plan.memory[Memory::Workspace];
   std::string advice = "choose a smaller model";
   if (plan.memory.total() <= available) {
-    advice = "set checkpoint.async to false: training then waits for checkpoints, but needs no copies of what they hold";
+    advice = fmt::format("set {} to false: training then needs no copies of what checkpoints hold",
+                         plan.peer_bytes > 0 ? "checkpoint.peer" : "checkpoint.async");
   } else if (config.train.micro_batch > 1 && activations * 4 > plan.memory.total()) {
     advice = fmt::format("lower train.micro_batch (now {})", config.train.micro_batch);
   } else if (config.train.recompute != "block" && activations * 4 > plan.memory.total()) {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-#include "comm/communicator.h"
 #include "engine/core/context.h"
+#include "engine/parallel/group.h"
 #include "engine/train/config.h"
 
 namespace oxrse::train {
@@ -13,20 +13,22 @@ namespace oxrse::train {
 struct Plan {
   nn::ModelConfig model;
   std::int64_t parameters = 0;
-  MemoryUse memory;                 // at the moment of the largest total
-  std::int64_t saved_bytes = 0;     // tensors of a checkpoint
-  std::int64_t snapshot_bytes = 0;  // copies of what is saved while training goes on
-  std::int64_t process_bytes = 0;   // program, libraries and their scratch, outside the arena
-  OpLog ops;                        // of one training step
-  double tokens = 0;                // of a step
-  double model_flops = 0;           // of a step, without recomputation: what "model FLOPs utilisation" counts
+  int ranks = 1;                         // what follows is of one of them
+  MemoryUse memory;                      // at the moment of the largest total
+  std::int64_t saved_bytes = 0;          // tensors of a checkpoint
+  std::int64_t snapshot_bytes = 0;       // copies of what is saved while training goes on
+  std::int64_t communication_bytes = 0;  // scratch of sums over ranks, at the most
+  std::int64_t peer_bytes = 0;           // copies of checkpoints in the memory of the node
+  std::int64_t process_bytes = 0;        // program, libraries and their scratch, outside the arena
+  OpLog ops;                             // of one training step
+  double tokens = 0;                     // of a step of all ranks
+  double model_flops = 0;                // of a step, without recomputation: what "model FLOPs utilisation" counts
 
-  [[nodiscard]] std::int64_t total_bytes() const { return memory.total() + snapshot_bytes + process_bytes; }
+  [[nodiscard]] std::int64_t total_bytes() const { return memory.total() + snapshot_bytes + peer_bytes + communication_bytes + process_bytes; }
 };
 
-/// Plans the training (step, evaluation, samples) of `config` with the resolved `model`, of one rank of
-/// `ranks` when there are several.
-Plan make_plan(const Config& config, const nn::ModelConfig& model, comm::Communicator* ranks = nullptr);
+/// Plans the training (step, evaluation, samples) of `config` with the resolved `model`, of one rank of `group`.
+Plan make_plan(const Config& config, const nn::ModelConfig& model, const parallel::Group& group = {});
 
 /// The plan as text: parameters, memory by kind, FLOPs, and with `list_ops` one line for every op and shape.
 std::string describe(const Plan& plan, const Config& config, bool list_ops);

@@ -23,8 +23,9 @@ Json common_ground(const Config& config) {
           {"build", {{"commit", build_info().commit}, {"march", build_info().march}, {"onednn", build_info().onednn}}}};
 }
 
-comm::Settings settings_of(const Config& config, int ranks_per_node) {
-  comm::Settings settings{.choice = {}, .timeout_s = config.comm.timeout_s, .ranks_per_node = ranks_per_node};
+comm::Settings settings_of(const Config& config, comm::MpiSession& session) {
+  comm::Settings settings{
+      .choice = {}, .timeout_s = config.comm.timeout_s, .ranks_per_node = session.ranks_per_node(), .activity = session.activity()};
   settings.choice.keep_tree = config.comm.deterministic;
   for (const comm::Algorithm a : comm::kAlgorithms) {
     if (comm::name_of(a) == config.comm.algorithm) settings.choice.allowed = {a};
@@ -40,7 +41,7 @@ Ranks::Ranks() {
 
 void Ranks::connect(const Config& config) {
   if (size() > 1) {
-    communicator_.emplace(session_.transport(), settings_of(config, session_.ranks_per_node()));
+    communicator_.emplace(session_.transport(), settings_of(config, session_));
     const Json mine = common_ground(config);
     const Json first = Json::parse(communicator_->broadcast(mine.dump(), 0, "config"));
     std::string differences;
@@ -57,6 +58,9 @@ void Ranks::connect(const Config& config) {
 
 int Ranks::threads() const {
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return cpu_threads();
+  // Slurm does not always bind a task to the processors that it was given.
+  const char* given = std::getenv("SLURM_CPUS_PER_TASK");
+  if (given != nullptr) return std::clamp(std::atoi(given), 1, cpu_threads());
   return std::max(1, cpu_threads() / session_.ranks_sharing_processors());
 }
 

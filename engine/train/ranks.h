@@ -23,8 +23,11 @@ class Ranks {
   [[nodiscard]] comm::Communicator* communicator() { return communicator_ ? &*communicator_ : nullptr; }
 
   [[nodiscard]] bool first() const { return session_.rank() == 0; }
+  /// Whether no other rank of its machine comes before it.
+  [[nodiscard]] bool first_of_node() const { return session_.local_rank() == 0; }
   [[nodiscard]] int size() const { return session_.size(); }
-  /// Threads for a rank: OMP_NUM_THREADS when set, otherwise its share of the processors that ranks of this machine use together.
+  /// Threads for a rank: OMP_NUM_THREADS when set, otherwise what srun --cpus-per-task gives, otherwise its share of the processors that
+  /// ranks of this machine use together.
   [[nodiscard]] int threads() const;
 
   /// Calls `work` on the first rank and then on the others, which find what it wrote.

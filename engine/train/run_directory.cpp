@@ -1,5 +1,6 @@
 #include "engine/train/run_directory.h"
 
+#include <random>
 #include <utility>
 
 #include "io/files.h"
@@ -14,6 +15,15 @@ RunDirectory::RunDirectory(std::filesystem::path path) : path_(std::move(path)) 
   require(lock_->held(), "{}: another process is training in this run directory: wait for it, or set run.dir to another one",
           path_.string());
   remove_unfinished();
+}
+
+std::string RunDirectory::id() const {
+  const std::filesystem::path file = path_ / ".id";
+  if (!std::filesystem::exists(file)) {
+    std::random_device random;
+    io::write_file_atomically(file, fmt::format("{:08x}{:08x}", random(), random()));
+  }
+  return io::read_file(file);
 }
 
 void RunDirectory::remove_unfinished() const {

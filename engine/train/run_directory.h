@@ -20,6 +20,9 @@ class RunDirectory {
   [[nodiscard]] std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   [[nodiscard]] std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
 
+  /// Drawn at random when the directory was made; tells it from another one that was there before.
+  [[nodiscard]] std::string id() const;
+
   void write_config(const Json& config) const;
   void write_tokenizer(const std::string& tokenizer_json) const;
 

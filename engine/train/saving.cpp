@@ -1,8 +1,10 @@
 #include "engine/train/saving.h"
 
+#include <optional>
 #include <utility>
 
 #include "engine/core/build_info.h"
+#include "io/checkpoint/share.h"
 #include "io/convert.h"
 #include "io/finite.h"
 
@@ -21,6 +23,11 @@ std::vector<NamedPart> parts_of(const optim::Optimizer::State& state) {
 }
 
 const char* weight_part(const nn::Parameter& parameter) { return parameter.has_master_copy() ? "master" : "model"; }
+
+/// Where the own elements of a parameter belong.
+io::Placement place_of(const nn::Parameter& p) {
+  return {p.sizes, p.owns_all() ? io::Region::whole(p.sizes) : io::Region::range(p.own.begin, p.own.end)};
+}
 
 /// Makes an entry of bf16 out of one of f32.
 void store_rounded(io::CheckpointEntry& entry) {
@@ -64,14 +71,25 @@ std::vector<io::CheckpointEntry> checkpoint_entries(Training& training, const io
   std::vector<io::CheckpointEntry> entries;
   const auto& parameters = training.parameters().parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    entries.push_back({parameters[i].name, weight_part(parameters[i]), parameters[i].master});
+    const nn::Parameter& p = parameters[i];
+    if (p.own.count() == 0) continue;
+    const std::optional<io::Placement> place = p.owns_all() ? std::nullopt : std::optional(place_of(p));
+    entries.push_back({.name = p.name, .part = weight_part(p), .tensor = p.master, .placement = place});
     if (weights_only) continue;
     for (const auto& [part, tensor] : parts_of(training.optimizer().states()[i])) {
-      entries.push_back({parameters[i].name, part, tensor});
+      entries.push_back({.name = p.name, .part = part, .tensor = tensor, .placement = place});
       if (config.moments == "bf16" && tensor.dtype() == DType::F32) store_rounded(entries.back());
     }
   }
   return entries;
+}
+
+std::vector<io::CheckpointEntry> entries_to_save(Training& training, const io::CheckpointConfig& config, bool weights_only) {
+  const std::vector<io::CheckpointEntry> entries = checkpoint_entries(training, config, weights_only);
+  const parallel::Group& group = training.group();
+  // With copies in memory, every node has all and the first rank saves alone.
+  if (group.size == 1 || training.shares_optimizer() || config.peer) return entries;
+  return io::share_of(entries, {group.rank, group.size});
 }
 
 Json checkpoint_state(Training& training, const Progress& progress, const Config& config, const io::Dataset* data) {
@@ -95,8 +113,9 @@ Json checkpoint_state(Training& training, const Progress& progress, const Config
 
 void load_weights(Context& context, nn::ParameterStore& store, const io::Checkpoint& checkpoint) {
   for (const nn::Parameter& p : store.parameters()) {
+    if (p.own.count() == 0) continue;
     const char* part = checkpoint.has(p.name, "master") ? "master" : "model";
-    checkpoint.read(p.name, part, p.master);
+    checkpoint.read(p.name, part, place_of(p), p.master);
   }
   store.cast(context);
 }
@@ -113,7 +132,9 @@ Progress restore(Training& training, const io::Checkpoint& checkpoint, const io:
   const auto& parameters = training.parameters().parameters();
   load_weights(training.context(), training.parameters(), checkpoint);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    for (const auto& [part, tensor] : parts_of(training.optimizer().states()[i])) checkpoint.read(parameters[i].name, part, tensor);
+    for (const auto& [part, tensor] : parts_of(training.optimizer().states()[i])) {
+      checkpoint.read(parameters[i].name, part, place_of(parameters[i]), tensor);
+    }
   }
   training.optimizer().set_updates(updates);
   training.optimizer().round_weights(training.context());

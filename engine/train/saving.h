@@ -23,10 +23,14 @@ void require_finite(std::span<const io::CheckpointEntry> entries);
 /// The tensors of a checkpoint: weights (or masters) and, unless `weights_only`, the optimizer's state in the types that the config says.
 std::vector<io::CheckpointEntry> checkpoint_entries(Training& training, const io::CheckpointConfig& config, bool weights_only = false);
 
+/// What this rank writes of them when all ranks save together: what it owns, or its share of what all have.
+std::vector<io::CheckpointEntry> entries_to_save(Training& training, const io::CheckpointConfig& config, bool weights_only = false);
+
 /// The small values of a checkpoint. `data` may be absent.
 Json checkpoint_state(Training& training, const Progress& progress, const Config& config, const io::Dataset* data);
 
-/// Takes everything from a checkpoint of the same run: weights, optimizer, progress. An Error names what does not fit, before anything
+/// Takes everything from a checkpoint of the same run: weights, optimizer, progress. With a shared optimizer, Training::share_weights must
+/// follow on all ranks. An Error names what does not fit, before anything
 /// is changed for a wrong dataset or optimizer.
 Progress restore(Training& training, const io::Checkpoint& checkpoint, const io::Dataset* data);
 

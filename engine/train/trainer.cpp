@@ -14,6 +14,7 @@
 #include "engine/train/checkpointer.h"
 #include "engine/train/inference.h"
 #include "engine/train/machine.h"
+#include "engine/train/peer_copies.h"
 #include "engine/train/plan.h"
 #include "engine/train/ranks.h"
 #include "engine/train/recorder.h"
@@ -24,6 +25,7 @@
 #include "engine/train/terminal.h"
 #include "engine/train/training.h"
 #include "io/checkpoint/checkpoint.h"
+#include "io/checkpoint/directory.h"
 #include "io/data/open.h"
 #include "io/data/prefetch.h"
 
@@ -58,6 +60,15 @@ std::optional<std::filesystem::path> checkpoint_to_resume(const std::string& res
   return resume == "auto" ? directory.checkpoints() : std::filesystem::path(resume);
 }
 
+/// The step of the complete checkpoint in files that was saved last; -1 when there is none.
+std::int64_t newest_step(const RunDirectory& directory) {
+  if (!std::filesystem::exists(directory.checkpoints())) return -1;
+  for (const io::FoundCheckpoint& found : io::find_checkpoints(directory.checkpoints())) {
+    if (found.manifest && !found.manifest->weights_only) return found.directory.step;
+  }
+  return -1;
+}
+
 void require_same_run(const io::Checkpoint& checkpoint, const Json& effective) {
   const std::vector<std::string> different = incompatibilities(checkpoint.config(), effective);
   if (different.empty()) return;
@@ -76,6 +87,8 @@ class Run {
  private:
   void print_header(const Plan& plan) const;
   std::optional<std::filesystem::path> find_checkpoint(const std::string& resume);
+  std::optional<std::filesystem::path> find_copy(const std::string& resume, std::int64_t bytes);
+  void end_copies();
   const char* stop_request();
   void take_step();
   void evaluate();
@@ -92,6 +105,7 @@ class Run {
   Config config_;
   std::optional<RunDirectory> directory_;  // of the first rank, which alone writes
   std::unique_ptr<io::Tokenizer> tokenizer_;
+  std::optional<PeerCopies> copies_;  // with checkpoint.peer
   io::TrainingData data_;
   nn::ModelConfig model_;
   std::optional<Arena> arena_;
@@ -137,7 +151,8 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks)
   require_fits(plan, config_);
 
   const Json effective = write_config(config_);
-  const auto resumed = find_checkpoint(resume);
+  const auto files = find_checkpoint(resume), copy = find_copy(resume, plan.saved_bytes);
+  const auto resumed = copy ? copy : files;
   if (resumed) require_same_run(io::Checkpoint::open_unverified(*resumed), effective);  // before anything is allocated
   arena_ = Arena::allocated(plan.memory.total());
   context_ =
@@ -161,16 +176,20 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks)
   const std::string first_rank_step = ranks_.from_first(std::to_string(first_step_));
   require(first_rank_step == std::to_string(first_step_),
           "this rank found a checkpoint of step {}, rank 0 one of step {}: do all see the same files?", first_step_, first_rank_step);
+  training_->share_weights();
   if (directory_) {
     directory_->write_config(effective);
     if (tokenizer_) directory_->write_tokenizer(tokenizer_->to_json());
     recorder_ = std::make_unique<Recorder>(*directory_, config_, progress_.step);
   }
   terminal_ = std::make_unique<Terminal>(first_step_, config_.train.steps, config_.log.every);
-  if (!directory_) return;
-  checkpointer_ = std::make_unique<Checkpointer>(*training_, config_, directory_->checkpoints(), tokenizer_ ? tokenizer_->to_json() : "",
-                                                 data_.train.get(), [this](const std::string& text) { terminal_->note(text); });
-  if (resumed) checkpointer_->resumed_at(progress_.step);
+  Checkpointer::Places places;
+  if (directory_ || !config_.checkpoint.peer) places.files = std::filesystem::path(config_.directory()) / "checkpoints";
+  if (copies_) places.memory = copies_->directory();
+  if (!places.files && !places.memory) return;
+  checkpointer_ = std::make_unique<Checkpointer>(*training_, config_, places, tokenizer_ ? tokenizer_->to_json() : "", data_.train.get(),
+                                                 [this](const std::string& text) { terminal_->note(text); });
+  if (files && !copy) checkpointer_->resumed_at(progress_.step);
 }
 
 /// The checkpoint the run goes on from, if there is one: the first rank, which alone holds the directory, looks for all.
@@ -185,6 +204,30 @@ std::optional<std::filesystem::path> Run::find_checkpoint(const std::string& res
   return std::filesystem::path(path);
 }
 
+/// The copy in the memory of the nodes that the run goes on from rather than from files, if there is one. Those of a run that goes on from
+/// elsewhere are removed.
+std::optional<std::filesystem::path> Run::find_copy(const std::string& resume, std::int64_t bytes) {
+  const std::string run =
+      ranks_.from_first(directory_ ? std::filesystem::absolute(directory_->path()).string() + " " + directory_->id() : "");
+  if (!config_.checkpoint.peer) {
+    PeerCopies::forget(config_.checkpoint, run);
+    return std::nullopt;
+  }
+  copies_.emplace(config_.checkpoint, run, bytes, ranks_.communicator(), ranks_.first_of_node());
+  copies_->start_holder(std::filesystem::read_symlink("/proc/self/exe"));
+  if (resume == "auto")
+    return copies_->choose(std::stoll(ranks_.from_first(std::to_string(directory_ ? newest_step(*directory_) : -1))), warn);
+  copies_->discard();
+  return std::nullopt;
+}
+
+/// Once the end of the run is in files.
+void Run::end_copies() {
+  if (!copies_) return;
+  if (ranks_.communicator() != nullptr) ranks_.communicator()->barrier("waiting for the last checkpoint", false);
+  copies_->end();
+}
+
 void Run::print_header(const Plan& plan) const {
   fmt::print("oxrse {} ({})\n", build_info().version, build_info().commit);
   fmt::print("run      {} in {}\n", config_.run.name, config_.directory());
@@ -196,13 +239,14 @@ void Run::print_header(const Plan& plan) const {
   if (data_.validation) fmt::print("         evaluation: {}\n", data_.validation->describe());
   fmt::print("step     {} tokens: {} micro-batches of {} samples of {} tokens; {} FLOP\n", static_cast<std::int64_t>(plan.tokens),
              config_.micro_batches(), config_.train.micro_batch, config_.train.context, format_count(plan.model_flops));
-  fmt::print("memory   {} planned: weights {}, gradients {}, optimizer {}, activations {}, workspace {}, snapshot {}, process {}\n",
+  fmt::print("memory   {} planned: weights {}, gradients {}, optimizer {}, activations {}, workspace {}, snapshot {}, process {}{}\n",
              format_bytes(static_cast<double>(plan.total_bytes())), format_bytes(static_cast<double>(plan.memory[Memory::Weights])),
              format_bytes(static_cast<double>(plan.memory[Memory::Gradients])),
              format_bytes(static_cast<double>(plan.memory[Memory::Optimizer])),
              format_bytes(static_cast<double>(plan.memory[Memory::Activations])),
              format_bytes(static_cast<double>(plan.memory[Memory::Workspace])), format_bytes(static_cast<double>(plan.snapshot_bytes)),
-             format_bytes(static_cast<double>(plan.process_bytes)));
+             format_bytes(static_cast<double>(plan.process_bytes)),
+             plan.peer_bytes > 0 ? ", peer copies " + format_bytes(static_cast<double>(plan.peer_bytes)) : "");
   const bool on_cpu = find_device(config_.run.device) == nullptr;
   fmt::print("device   {}, {} threads{}, {}\n", on_cpu ? "cpu" : config_.run.device, ranks_.threads(),
              ranks_.size() > 1 ? fmt::format(" for each of {} ranks", ranks_.size()) : "", config_.precision.compute);
@@ -213,6 +257,7 @@ void Run::execute() {
   try {
     train_steps();
     if (checkpointer_) checkpointer_->finish(progress_);
+    end_copies();
   } catch (const Error& error) {
     save_after(error);
     throw;
@@ -243,12 +288,15 @@ const char* Run::stop_request() {
   return here != nullptr ? here : "a signal to another rank";
 }
 
-/// Saves the state before what failed: a step that fails changes nothing, and neither does a save; when it was the saving that failed,
-/// another try may still save what was computed since. Says both when that fails too.
+/// Saves the state before what failed, together with the other ranks when they have the same error: a step that fails changes nothing, and
+/// neither does a save; when it was the saving that failed, another try may still save what was computed since. Says both when that fails
+/// too.
 void Run::save_after(const Error& error) {
   if (!checkpointer_) return;
+  const bool together = ranks_.size() == 1 || config_.checkpoint.peer || dynamic_cast<const AgreedError*>(&error) != nullptr;
+  if (!together && (!ranks_.first() || training_->shares_optimizer())) return;
   try {
-    checkpointer_->finish(progress_);
+    together ? checkpointer_->finish(progress_) : checkpointer_->finish_alone(progress_);
   } catch (const Error& unsaved) {
     if (std::string_view(unsaved.what()) == error.what()) return;
     fail("{}\n{}", error.what(), unsaved.what());
@@ -288,8 +336,9 @@ void Run::check_skipped(const StepReport& report) {
   terminal_->note(fmt::format("warning: step {} skipped, nothing was changed: the gradient is not finite in {}", progress_.step, names));
   if (training_->scaler().active()) return;  // the loss scale has a floor of its own
   if (progress_.skipped_in_a_row < config_.train.stop_after_skipped) return;
-  fail("{} steps in a row had no finite gradient (first in {}): the last good state is kept in {}; lower optimizer.lr or look at the data",
-       progress_.skipped_in_a_row, names, config_.directory() + "/checkpoints");
+  throw AgreedError(fmt::format(
+      "{} steps in a row had no finite gradient (first in {}): the last good state is kept in {}; lower optimizer.lr or look at the data",
+      progress_.skipped_in_a_row, names, config_.directory() + "/checkpoints"));
 }
 
 std::int64_t Run::evaluation_samples() const {

@@ -1,5 +1,6 @@
 #include "engine/train/training.h"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 
@@ -13,8 +14,12 @@ nn::Recompute recompute_of(const std::string& name) {
   return name == "block" ? nn::Recompute::Block : nn::Recompute::None;
 }
 
-double milliseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+
+nn::Gradients::Order order_of(const Config& config) {
+  return config.comm.deterministic ? nn::Gradients::Order::Pairwise : nn::Gradients::Order::Sequential;
 }
 
 }  // namespace
@@ -26,7 +31,7 @@ double pairwise_sum(std::span<const double> values) {
   return pairwise_sum(values.first(left)) + pairwise_sum(values.subspan(left));
 }
 
-Training::Training(Context& context, const Config& config, const nn::ModelConfig& model, comm::Communicator* ranks)
+Training::Training(Context& context, const Config& config, const nn::ModelConfig& model, const parallel::Group& group)
     : context_(context),
       config_(config),
       shape_{.length = config.train.context,
@@ -34,21 +39,40 @@ Training::Training(Context& context, const Config& config, const nn::ModelConfig
              .global_batch = config.train.global_batch,
              .documents = config.data.packing == "documents"},
       model_(model, store_, recompute_of(config.train.recompute)),
-      ranks_(ranks != nullptr && ranks->size() > 1 ? ranks : nullptr),
-      micro_batches_(ranks_ == nullptr ? nn::MicroBatches{0, config.micro_batches(), config.micro_batches()}
-                                       : nn::MicroBatches::of_rank(config.micro_batches(), ranks_->rank(), ranks_->size())) {
-  store_.allocate(context, config.compute_type());
-  model_.prepare(context, config.compute_type());
-  const auto order = config.comm.deterministic ? nn::Gradients::Order::Pairwise : nn::Gradients::Order::Sequential;
-  gradients_.allocate(context, store_, micro_batches_, order);
-  if (ranks_ != nullptr && !context.planning()) {
-    gradient_sum_.emplace(*ranks_, gradients_, config.micro_batches(), order, accumulator_of(config.compute_type()),
-                          static_cast<std::int64_t>(config.comm.bucket_mib * (1 << 20)));
+      group_(group),
+      micro_batches_(nn::MicroBatches::of_rank(config.micro_batches(), group.rank, group.size)) {
+  const DType compute = config.compute_type();
+  if (group_.size > 1) {
+    buckets_ = parallel::make_buckets(store_, compute, static_cast<std::int64_t>(config.comm.bucket_mib * (1 << 20)), group_.size);
   }
+  const bool shares = shares_optimizer();
+  store_.allocate(context, compute, shares ? pieces_of(store_, compute, buckets_, group_.rank) : std::vector<nn::Piece>());
+  model_.prepare(context, compute);
+  gradients_.allocate(context, store_, micro_batches_, order_of(config));
   optimizer_.allocate(context, config.optimizer, store_,
                       config.precision.stochastic_rounding ? std::optional(static_cast<std::uint64_t>(config.run.seed)) : std::nullopt);
-  if (config.compute_type() == DType::F16) scaler_ = optim::LossScaler(config.precision.loss_scale);
+  if (compute == DType::F16) scaler_ = optim::LossScaler(config.precision.loss_scale);
   losses_ = context.arena->make(DType::F64, {config.micro_batches()}, Memory::Workspace);
+  if (group_.communicator != nullptr && !context.planning()) connect_ranks();
+}
+
+void Training::connect_ranks() {
+  const DType compute = config_.compute_type();
+  gradient_sum_.emplace(*group_.communicator, buckets_, config_.micro_batches(), order_of(config_), accumulator_of(compute),
+                        shares_optimizer());
+  if (shares_optimizer()) weight_gather_.emplace(*group_.communicator, buckets_, compute);
+  if (!config_.comm.overlap) return;
+  gradients_.on_ready([this](std::int64_t begin) {
+    const Clock::time_point start = Clock::now();
+    gradient_sum_->start(gradients_, begin);
+    comm_ms_ += milliseconds_since(start);
+  });
+}
+
+std::int64_t Training::communication_bytes() const {
+  std::int64_t largest = 0;
+  for (const parallel::Bucket& bucket : buckets_) largest = std::max(largest, bucket.count());
+  return comm::Communicator::kActive * largest * size_of(accumulator_of(config_.compute_type()));
 }
 
 double Training::gradient_scale() const {
@@ -64,7 +88,7 @@ StepReport Training::step(const io::Dataset* data, std::int64_t step) {
 
 void Training::train_micro_batch(const io::Dataset* data, std::int64_t step, std::int64_t m, StepReport& report) {
   const ArenaScope scope(*context_.arena);
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
   const std::int64_t first = step * shape_.global_batch + m * shape_.rows;
   const nn::Batch batch = read_batch(context_, shape_, data, first, shape_.rows, report.valid_tokens);
   report.data_ms += milliseconds_since(start);
@@ -81,6 +105,7 @@ void Training::train_micro_batch(const io::Dataset* data, std::int64_t step, std
 }
 
 void Training::accumulate(const io::Dataset* data, std::int64_t step, StepReport& report) {
+  comm_ms_ = 0;
   gradients_.begin_step();
   ops::run(context_, ops::Fill{.y = losses_, .value = 0});
   for (std::int64_t i = 0; i < micro_batches_.count; ++i) {
@@ -92,14 +117,26 @@ void Training::accumulate(const io::Dataset* data, std::int64_t step, StepReport
 }
 
 void Training::sum_over_ranks(StepReport& report) {
-  if (ranks_ == nullptr || context_.planning()) return;
-  const auto start = std::chrono::steady_clock::now();
-  ranks_->all_reduce(losses_, "losses");  // those of other ranks' micro-batches are 0 here
+  if (!gradient_sum_) return;
+  const Clock::time_point start = Clock::now();
+  gradient_sum_->start(gradients_, 0);
+  comm::Communicator& ranks = *group_.communicator;
+  ranks.all_reduce(losses_, "losses");  // those of other ranks' micro-batches are 0 here
   double tokens[] = {static_cast<double>(report.valid_tokens)};
-  ranks_->all_reduce(tokens, "tokens");
+  ranks.all_reduce(tokens, "tokens");
   report.valid_tokens = static_cast<std::int64_t>(tokens[0]);
-  gradient_sum_->run(gradients_);
-  report.comm_ms = milliseconds_since(start);
+  gradient_sum_->wait();
+  comm_ms_ += milliseconds_since(start);
+}
+
+/// With a shared optimizer no rank has the squares of all gradients.
+optim::SumOverRanks Training::sum_of_squares() {
+  if (!weight_gather_) return {};
+  return [this](const Tensor& sums) {
+    const Clock::time_point start = Clock::now();
+    group_.communicator->all_reduce(sums, "squares of gradients");
+    comm_ms_ += milliseconds_since(start);
+  };
 }
 
 void Training::update(StepReport& report) {
@@ -107,8 +144,14 @@ void Training::update(StepReport& report) {
   const double mean = report.valid_tokens > 0 ? 1.0 / static_cast<double>(report.valid_tokens) : 0.0;
   const std::int64_t done = context_.planning() ? 0 : optimizer_.updates();
   report.lr = optim::learning_rate(config_.optimizer, done, config_.train.steps);
-  optimizer_.update(context_, gradients_, report.lr, mean / gradient_scale(), config_.train.clip);
+  optimizer_.update(context_, gradients_, report.lr, mean / gradient_scale(), config_.train.clip, sum_of_squares());
   if (context_.planning()) return;
+  if (weight_gather_) {
+    const Clock::time_point start = Clock::now();
+    weight_gather_->run(store_.weights());
+    comm_ms_ += milliseconds_since(start);
+  }
+  report.comm_ms = comm_ms_;
   const optim::UpdateReport update = optimizer_.report();
   report.grad_norm = update.norm;
   report.applied = update.applied;

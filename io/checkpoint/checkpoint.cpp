@@ -92,8 +92,8 @@ void mention_later_steps(const std::vector<FoundCheckpoint>& found, const FoundC
 }  // namespace
 
 std::filesystem::path checkpoints_in(const std::filesystem::path& path) {
-  require(std::filesystem::is_directory(path),
-          "{} is no directory; a checkpoint is a step_... directory, a directory of those or a run directory", path.string());
+  require(std::filesystem::is_directory(path), "{} {}; a checkpoint is a step_... directory, a directory of those or a run directory",
+          path.string(), std::filesystem::exists(path) ? "is no directory" : "does not exist");
   const std::filesystem::path inside = path / "checkpoints";
   return std::filesystem::is_directory(inside) ? inside : path;
 }

@@ -17,6 +17,9 @@ struct CheckpointConfig {
   bool incremental = false;
   bool compress = false;
   std::string moments = "f32";
+  bool peer = false;
+  std::string peer_dir = "/dev/shm";
+  double peer_hours = 24;
   double mtbf_h = 0;
 
   template <class Self, class Visitor>
@@ -38,6 +41,14 @@ struct CheckpointConfig {
     visit(self.moments, Field{.key = "moments",
                               .meaning = "type of AdamW's moments in checkpoints; with bf16 a resumed run is near the uninterrupted one",
                               .choices = {"f32", "bf16"}});
+    visit(self.peer, Field{.key = "peer",
+                           .meaning = "keep a copy of the newest checkpoint in the memory of every node, to go on from after a failure"});
+    visit(self.peer_dir, Field{.key = "peer_dir", .meaning = "file system in memory for these copies"});
+    visit(self.peer_hours, Field{.key = "peer_hours",
+                                 .meaning = "free this memory when nobody has gone on with the run for so long",
+                                 .unit = "h",
+                                 .min = 0,
+                                 .above_min = true});
     visit(
         self.mtbf_h,
         Field{

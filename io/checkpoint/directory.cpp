@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "step_";
 constexpr std::size_t kStepDigits = 10;
+constexpr std::string_view kSetAside = ".older";
 
 /// The step a directory of this name holds.
 std::optional<std::int64_t> step_in(std::string_view name) {
@@ -23,6 +24,29 @@ std::optional<std::int64_t> step_in(std::string_view name) {
   const bool whole = error == std::errc() && end == digits.data() + digits.size();
   if (!whole || digits.size() < kStepDigits || step_name(step) != name) return std::nullopt;
   return step;
+}
+
+/// The step in the name of a directory that was set aside.
+std::optional<std::int64_t> step_set_aside(std::string_view name) {
+  const std::size_t mark = name.find(kSetAside);
+  if (mark == std::string_view::npos) return std::nullopt;
+  const std::string_view number = name.substr(mark + kSetAside.size());
+  const bool counted = std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return counted ? step_in(name.substr(0, mark)) : std::nullopt;
+}
+
+/// The directories whose names hold a step, smallest step first.
+std::vector<StepDirectory> list(const std::filesystem::path& checkpoints, std::optional<std::int64_t> (*step_of)(std::string_view)) {
+  std::vector<StepDirectory> found;
+  std::error_code error;
+  for (auto entry = std::filesystem::directory_iterator(checkpoints, error); !error && entry != std::filesystem::directory_iterator();
+       entry.increment(error)) {
+    const auto step = step_of(entry->path().filename().string());
+    if (step && entry->is_directory(error)) found.push_back({*step, entry->path()});
+  }
+  require(!error, "cannot list {}: {}", checkpoints.string(), error.message());
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  return found;
 }
 
 FoundCheckpoint look_at(const StepDirectory& directory) {
@@ -41,17 +65,15 @@ FoundCheckpoint look_at(const StepDirectory& directory) {
 
 std::string step_name(std::int64_t step) { return fmt::format("{}{:0{}}", kPrefix, step, kStepDigits); }
 
-std::vector<StepDirectory> step_directories(const std::filesystem::path& checkpoints) {
-  std::vector<StepDirectory> found;
-  std::error_code error;
-  for (auto entry = std::filesystem::directory_iterator(checkpoints, error); !error && entry != std::filesystem::directory_iterator();
-       entry.increment(error)) {
-    const auto step = step_in(entry->path().filename().string());
-    if (step && entry->is_directory(error)) found.push_back({*step, entry->path()});
-  }
-  require(!error, "cannot list {}: {}", checkpoints.string(), error.message());
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
-  return found;
+std::vector<StepDirectory> step_directories(const std::filesystem::path& checkpoints) { return list(checkpoints, step_in); }
+
+std::vector<StepDirectory> directories_set_aside(const std::filesystem::path& checkpoints) { return list(checkpoints, step_set_aside); }
+
+std::filesystem::path name_to_set_aside(const std::filesystem::path& step_directory) {
+  const std::string name = step_directory.string() + std::string(kSetAside);
+  std::filesystem::path free = name;
+  for (int i = 2; std::filesystem::exists(free); ++i) free = fmt::format("{}{}", name, i);
+  return free;
 }
 
 std::vector<FoundCheckpoint> find_checkpoints(const std::filesystem::path& checkpoints) {
@@ -84,6 +106,24 @@ void write_latest(const std::filesystem::path& checkpoints, std::int64_t step) {
   write_file_atomically(checkpoints / "LATEST", step_name(step) + "\n");
 }
 
+namespace {
+
+/// Removes what was set aside when `keep` whole and complete checkpoints up to `step` were saved after it.
+void remove_set_aside(const std::filesystem::path& checkpoints, const std::vector<FoundCheckpoint>& all, std::int64_t step,
+                      std::int64_t keep) {
+  for (const StepDirectory& directory : directories_set_aside(checkpoints)) {
+    if (directory.step > step) continue;
+    const FoundCheckpoint aside = look_at(directory);
+    const std::int64_t newer = std::count_if(all.begin(), all.end(), [&](const FoundCheckpoint& found) {
+      return found.directory.step <= step && found.manifest && !found.manifest->weights_only && has_its_files(found) &&
+             (!aside.manifest || found.manifest->sequence > aside.manifest->sequence);
+    });
+    if (newer >= keep) remove_checkpoint(directory.path);
+  }
+}
+
+}  // namespace
+
 void apply_retention(const std::filesystem::path& checkpoints, std::int64_t step, std::int64_t keep) {
   if (keep == 0) return;
   const std::vector<FoundCheckpoint> all = find_checkpoints(checkpoints);
@@ -100,6 +140,7 @@ void apply_retention(const std::filesystem::path& checkpoints, std::int64_t step
       ++count(found);
     }
   }
+  remove_set_aside(checkpoints, all, step, keep);
 }
 
 void remove_checkpoint(const std::filesystem::path& step_directory) {

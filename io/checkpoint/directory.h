@@ -24,6 +24,11 @@ struct StepDirectory {
 std::string step_name(std::int64_t step);
 /// The step directories in `checkpoints`, smallest step first. Unfinished ones (.tmp) and those set aside are not among them.
 std::vector<StepDirectory> step_directories(const std::filesystem::path& checkpoints);
+/// Those that made way for another checkpoint of their step (step_0000000200.older, .older2, ...), smallest step first. They are only for
+/// people: no command takes one unless it is named.
+std::vector<StepDirectory> directories_set_aside(const std::filesystem::path& checkpoints);
+/// A free name for the next one.
+std::filesystem::path name_to_set_aside(const std::filesystem::path& step_directory);
 
 /// A step directory and its manifest, or what is wrong with that.
 struct FoundCheckpoint {
@@ -44,7 +49,8 @@ void write_latest(const std::filesystem::path& checkpoints, std::int64_t step);
 /// Keeps the `keep` checkpoints up to `step` that were saved last (0 keeps all) and removes the others up to `step`. Those of later
 /// steps, which an earlier run left, stay. The checkpoint of `step` itself, which has just been saved, always stays. Those with missing
 /// or shortened files are not counted, so that they do not take the place of good ones. Complete checkpoints and those with weights only
-/// are counted separately.
+/// are counted separately. Those of a step up to `step` that were set aside never count; one goes when `keep` complete ones up to
+/// `step` were saved after it.
 void apply_retention(const std::filesystem::path& checkpoints, std::int64_t step, std::int64_t keep);
 /// Removes a step directory such that a crash leaves nothing that looks complete.
 void remove_checkpoint(const std::filesystem::path& step_directory);

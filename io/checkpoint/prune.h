@@ -14,9 +14,9 @@ struct Pruned {
   std::vector<std::string> damage;  // empty: whole
 };
 
-/// Keeps the `keep` (at least 1) whole checkpoints that were saved last and removes all others, damaged ones too; every byte of what is
-/// kept is verified first. With `dry_run` nothing is removed. An Error, and nothing is removed, when none is whole. In the order of
-/// saving, last first; those with unreadable manifests come last.
+/// Keeps the `keep` (at least 1) whole checkpoints that were saved last and removes all others, damaged ones and those set aside too; every
+/// byte of what is kept is verified first. With `dry_run` nothing is removed. An Error, and nothing is removed, when none is whole. In the
+/// order of saving, last first; then those with unreadable manifests, then those set aside.
 std::vector<Pruned> prune(const std::filesystem::path& path, std::int64_t keep, bool dry_run);
 
 }  // namespace oxrse::io

@@ -111,19 +111,12 @@ void or_abandon(const std::filesystem::path& checkpoints, std::int64_t step, F&&
   }
 }
 
-/// A name for what has to make way.
-std::filesystem::path free_name(const std::filesystem::path& taken) {
-  std::filesystem::path name = taken.string() + ".older";
-  for (int i = 2; std::filesystem::exists(name); ++i) name = taken.string() + fmt::format(".older{}", i);
-  return name;
-}
-
 /// Gives the finished directory its name. Equal states make equal files, so an equal checkpoint under that name can go; any other
 /// is kept under another name.
 void put_in_place(const std::filesystem::path& finished, const std::filesystem::path& place, const Manifest& manifest,
                   const std::vector<FoundCheckpoint>& found, const Warn& warn) {
   if (!std::filesystem::exists(place)) return rename_durably(finished, place);
-  const std::filesystem::path aside = free_name(place);
+  const std::filesystem::path aside = name_to_set_aside(place);
   rename_durably(place, aside);
   try {
     rename_durably(finished, place);

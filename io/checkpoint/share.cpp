@@ -25,7 +25,7 @@ CheckpointEntry part_of(const CheckpointEntry& entry, std::int64_t begin, std::i
     place.region.shape[0] = (end - begin) / row;
   } else {
     const std::int64_t first = place.region.flat ? place.region.offset[0] : 0;
-    part.tensor = ConstTensor(entry.tensor.address() + begin * size_of(entry.tensor.dtype()), entry.tensor.dtype(), {end - begin});
+    part.tensor = entry.tensor.reshape({entry.tensor.count()}).slice(0, begin, end);
     place.region = Region::range(first + begin, first + end);
   }
   part.placement = place;

@@ -42,7 +42,7 @@ TEST_CASE("a checkpoint is found from its step, checkpoints and run directories"
   CHECK(read_file(checkpoints / "LATEST") == "step_0000000007\n");
   CHECK(warnings.texts.empty());
   CHECK_FALSE(holds_checkpoint(dir / "elsewhere"));
-  CHECK_THROWS_WITH(Checkpoint::open(dir / "elsewhere", warnings.sink()), Contains("elsewhere is no directory"));
+  CHECK_THROWS_WITH(Checkpoint::open(dir / "elsewhere", warnings.sink()), Contains("elsewhere does not exist"));
 }
 
 TEST_CASE("a directory without checkpoints says so") {

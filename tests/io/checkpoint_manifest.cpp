@@ -181,5 +181,61 @@ TEST_CASE("retention does not count checkpoints that have lost files") {
   CHECK(steps_in(dir.path()) == std::vector<std::string>{"step_0000000003", "step_0000000004"});
 }
 
+/// A state of this step that differs from SmallState(step).
+void save_other(const std::filesystem::path& path, std::int64_t step, std::int64_t keep) {
+  SmallState other(step);
+  other.state.config["run"]["seed"] = 1;
+  save_checkpoint(path, other.state, other.entries, keep, [](const std::string&) {});
+}
+
+std::vector<std::string> everything_in(const std::filesystem::path& path) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST_CASE("what was set aside goes when as many checkpoints as are kept were saved after it, and takes no place") {
+  const TemporaryDirectory dir;
+  for (const std::int64_t step : {100, 200, 300}) SmallState(step).save(dir.path(), 3);
+  save_other(dir.path(), 150, 3);  // went on from step 100
+  save_other(dir.path(), 200, 3);
+  CHECK(everything_in(dir.path()) == std::vector<std::string>{"LATEST", "step_0000000100", "step_0000000150", "step_0000000200",
+                                                              "step_0000000200.older", "step_0000000300"});
+  save_other(dir.path(), 250, 3);
+  CHECK(everything_in(dir.path()) ==
+        std::vector<std::string>{"LATEST", "step_0000000150", "step_0000000200", "step_0000000250", "step_0000000300"});
+  save_other(dir.path(), 300, 0);  // 0 keeps everything
+  save_other(dir.path(), 350, 0);
+  CHECK(everything_in(dir.path()).size() == 7);
+  save_other(dir.path(), 400, 1);
+  CHECK(everything_in(dir.path()) == std::vector<std::string>{"LATEST", "step_0000000400"});
+}
+
+TEST_CASE("what was set aside stays while what was saved after it is not whole") {
+  const TemporaryDirectory dir;
+  SmallState(100).save(dir.path());
+  save_other(dir.path(), 100, 2);
+  std::filesystem::remove(dir / "step_0000000100" / "shard_r00000.h5");
+  save_other(dir.path(), 200, 2);
+  CHECK(std::filesystem::exists(dir / "step_0000000100.older"));
+  save_other(dir.path(), 300, 2);
+  CHECK(!std::filesystem::exists(dir / "step_0000000100.older"));
+}
+
+TEST_CASE("pruning removes what was set aside, and nothing of another name") {
+  const TemporaryDirectory dir;
+  SmallState(100).save(dir.path());
+  save_other(dir.path(), 100, 0);
+  SmallState(100).save(dir / "elsewhere");
+  std::filesystem::rename(dir / "elsewhere" / "step_0000000100", dir / "step_0000000100.olderx");
+  CHECK(prune(dir.path(), 1, true).size() == 2);
+  CHECK(std::filesystem::exists(dir / "step_0000000100.older"));
+  const auto result = prune(dir.path(), 1, false);
+  CHECK(result.back().directory == dir / "step_0000000100.older");
+  CHECK_FALSE(result.back().kept);
+  CHECK(everything_in(dir.path()) == std::vector<std::string>{"LATEST", "elsewhere", "step_0000000100", "step_0000000100.olderx"});
+}
+
 }  // namespace
 }  // namespace oxrse::io

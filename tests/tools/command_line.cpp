@@ -38,6 +38,9 @@ TEST_CASE("a wrong command line exits with 2 and says what is near") {
   const CommandResult nested = run_command("data inspct x.txt");
   CHECK(nested.exit_code == 2);
   CHECK_THAT(nested.err, StartsWith("error: oxrse data has no command inspct; did you mean \"inspect\"?") && Contains("oxrse data --help"));
+  const CommandResult missing = run_command("checkpoint");
+  CHECK(missing.exit_code == 2);
+  CHECK_THAT(missing.err, StartsWith("error: oxrse checkpoint needs a command: inspect, verify, diff") && Contains("checkpoint --help"));
   const CommandResult option = run_command("doctor --quick");
   CHECK(option.exit_code == 2);
   CHECK_THAT(option.err, StartsWith("error: ") && Contains("--quick") && Contains("oxrse doctor --help"));
@@ -102,6 +105,16 @@ TEST_CASE("bench says what it can measure and refuses what it cannot before meas
   CHECK_THAT(run_command("bench gemm --compare missing.json").err, Contains("missing.json: cannot be read"));
 }
 
+TEST_CASE("bench checkpoint measures a model that leaves its vocabulary open") {
+  const oxrse::io::TemporaryDirectory directory;
+  const CommandResult result =
+      run_command("bench checkpoint --model small/3m --vocab 300 --rounds 1 --every 2 --dir " + directory.path().string());
+  INFO(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, Contains("state") && Contains("save") && Contains("async stall") && Contains("with a checkpoint every 2 steps"));
+  CHECK(std::filesystem::is_empty(directory.path()));
+}
+
 TEST_CASE("bench refuses every wrong argument before it measures anything") {
   const oxrse::io::TemporaryDirectory directory;
   oxrse::io::put(directory / "other.json", "{\"rows\": 3}");
@@ -125,6 +138,10 @@ TEST_CASE("bench refuses every wrong argument before it measures anything") {
                         {"train --context 4096", 1, "train.context 4096 is above model.context 1024"},
                         {"train --model nosuchmodel", 1, "model: \"nosuchmodel\" is not in the model zoo"},
                         {"train --steps 99999999999999999999", 2, "--steps: expected an integer from 1 to 1000000"},
+                        {"checkpoint --rounds 0", 2, "--rounds: expected an integer from 1 to 1000"},
+                        {"checkpoint --every -1", 2, "--every: expected an integer from 0 to 1000000"},
+                        {"checkpoint --json " + place, 2, "--json: " + place + " is a directory"},
+                        {"checkpoint --vocab 0", 2, "--vocab: expected an integer from 1 to 16777216"},
                         {"train --threads -1", 2, "--threads: expected an integer from 0 to 4096"}};
   for (const Case& c : cases) {
     const CommandResult result = run_command("bench " + c.arguments);

@@ -1,77 +1,18 @@
 // Whole runs on ranks that are processes.
 
-#include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <string>
-#include <vector>
 
-#include "comm/transport/mpi.h"
-#include "engine/core/json.h"
 #include "tests/catch.h"
-#include "tests/io/temporary.h"
-#include "tests/tools/command.h"
+#include "tests/tools/small_run.h"
 
 using namespace oxrse;
 using Catch::Matchers::Contains;
-using test::CommandResult;
-using test::run_command;
-
-namespace {
-
-bool has_mpi() {
-  if (comm::mpi_status().starts_with("built in") && std::system("command -v mpirun >/dev/null") == 0) return true;
-  WARN("not tested: MPI is missing (Debian: mpich libmpich-dev)");
-  return false;
-}
-
-/// A small model, 12 micro-batches a step; every rank computes on one thread.
-class Run {
- public:
-  Run() {
-    std::string text;
-    for (int i = 0; i < 400; ++i) text += "In line " + std::to_string(i * 7919 % 1000) + " nothing happens twice.\n";
-    io::put(directory_ / "text.txt", text);
-    const Json config = {
-        {"model", {{"layers", 2}, {"width", 24}, {"heads", 3}, {"context", 16}, {"vocab", 0}}},
-        {"data", {{"train", path("text.txt")}, {"tokenizer", "bytes"}, {"validation_fraction", 0.05}, {"cache", path("cache")}}},
-        {"train", {{"steps", 6}, {"global_batch", 12}, {"micro_batch", 1}, {"context", 16}, {"eval_every", 3}, {"eval_batches", 5}}},
-        {"optimizer", {{"warmup_steps", 2}}},
-        {"comm", {{"timeout_s", 60}}},
-        {"checkpoint", {{"every", 2}}},
-        {"log", {{"every", 1}}}};
-    io::put(directory_ / "config.json", config.dump());
-  }
-
-  [[nodiscard]] std::string path(const std::string& name) const { return (directory_ / name).string(); }
-  [[nodiscard]] CommandResult train(int ranks, const std::string& run, const std::string& options = "") const {
-    const std::string launcher = ranks > 1 ? fmt::format("OMP_NUM_THREADS=1 mpirun -n {}", ranks) : "OMP_NUM_THREADS=1";
-    return run_command(fmt::format("train {} --set 'run.dir=\"{}\"' {}", path("config.json"), path(run), options), launcher);
-  }
-  /// Loss, gradient norm and evaluation of every step.
-  [[nodiscard]] std::vector<std::string> numbers(const std::string& run) const {
-    std::ifstream file(directory_ / run / "metrics.jsonl");
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(file, line);) {
-      const Json all = Json::parse(line);
-      Json kept;
-      for (const char* key : {"step", "loss", "grad_norm", "lr", "val_loss"}) {
-        if (all.contains(key)) kept[key] = all.at(key);
-      }
-      lines.push_back(kept.dump());
-    }
-    return lines;
-  }
-
- private:
-  io::TemporaryDirectory directory_;
-};
-
-}  // namespace
+using namespace test;
 
 TEST_CASE("runs on 1, 2 and 4 ranks record the same numbers, and one rank prints") {
   if (!has_mpi()) return;
-  const Run run;
+  const SmallRun run;
   REQUIRE(run.train(1, "one").exit_code == 0);
   for (const int ranks : {2, 4}) {
     const std::string name = fmt::format("of{}", ranks);
@@ -88,7 +29,7 @@ TEST_CASE("runs on 1, 2 and 4 ranks record the same numbers, and one rank prints
 
 TEST_CASE("a run goes on with another number of ranks") {
   if (!has_mpi()) return;
-  const Run run;
+  const SmallRun run;
   REQUIRE(run.train(1, "one").exit_code == 0);
   REQUIRE(run.train(2, "moved", "--set train.steps=4 --set optimizer.schedule='\"constant\"'").exit_code == 0);
   REQUIRE(run.train(1, "stayed", "--set optimizer.schedule='\"constant\"'").exit_code == 0);
@@ -99,9 +40,35 @@ TEST_CASE("a run goes on with another number of ranks") {
   CHECK(moved.back() == stayed.back());
 }
 
+TEST_CASE("ranks share the optimizer and the files, and a run goes on with any number of them") {
+  if (!has_mpi()) return;
+  const SmallRun run;
+  const std::string constant = "--set optimizer.schedule='\"constant\"' --set precision.compute='\"bf16\"'";
+  REQUIRE(run.train(1, "stayed", constant).exit_code == 0);
+  const auto go_on = [&](int ranks, int steps, int zero) {
+    const CommandResult result =
+        run.train(ranks, "moved", fmt::format("{} --set train.steps={} --set parallel.zero={}", constant, steps, zero));
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 0);
+  };
+  go_on(3, 2, 1);
+  const std::filesystem::path saved = run.path("moved/checkpoints/step_0000000002");
+  for (int rank = 0; rank < 3; ++rank) CHECK(std::filesystem::exists(saved / fmt::format("shard_r0000{}.h5", rank)));
+  go_on(2, 3, 1);
+  go_on(4, 4, 0);
+  CHECK(std::filesystem::exists(run.path("moved/checkpoints/step_0000000004/shard_r00003.h5")));
+  go_on(2, 5, 1);
+  go_on(1, 6, 0);
+  CHECK(run.numbers("moved").back() == run.numbers("stayed").back());
+  const CommandResult diff = run_command(fmt::format("checkpoint diff {} {}", run.path("moved"), run.path("stayed")));
+  INFO(diff.out << diff.err);
+  CHECK(diff.exit_code == 0);
+  CHECK_THAT(diff.out, Contains("\n0 of ") || Catch::Matchers::StartsWith("0 of "));
+}
+
 TEST_CASE("what ranks cannot share or do not agree about is refused before anything is written") {
   if (!has_mpi()) return;
-  const Run run;
+  const SmallRun run;
   const CommandResult batch = run.train(5, "refused");
   CHECK(batch.exit_code != 0);
   CHECK_THAT(batch.err,
@@ -116,7 +83,7 @@ TEST_CASE("what ranks cannot share or do not agree about is refused before anyth
 }
 
 TEST_CASE("tasks that Slurm starts without MPI are refused with the right command") {
-  const Run run;
+  const SmallRun run;
   const CommandResult result =
       run_command(fmt::format("train {} --set 'run.dir=\"{}\"'", run.path("config.json"), run.path("refused")), "SLURM_NTASKS=4");
   CHECK(result.exit_code == 1);

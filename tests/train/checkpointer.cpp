@@ -25,7 +25,7 @@ Config saving_config(bool async) {
 /// A training whose checkpoints go to a directory of its own.
 struct Saved {
   explicit Saved(const Config& config)
-      : fixture(config), checkpointer(fixture.training(), config, directory.path(), "", &fixture.data(), [this](const std::string& text) {
+      : fixture(config), checkpointer(fixture.training(), config, {.files = directory.path()}, "", &fixture.data(), [this](const std::string& text) {
           notes.push_back(text);
         }) {}
 
