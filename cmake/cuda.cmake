@@ -37,8 +37,9 @@ if(OXRSE_CUDA STREQUAL "ON")
   add_library(oxrse_cuda_kernels OBJECT ${kernels})
   target_include_directories(oxrse_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(oxrse_cuda_kernels PRIVATE fmt::fmt)
-  # CMake 3.25 does not know that nvcc 13 has C++20 and passes the standard of C++ on unless there is another.
-  set_target_properties(oxrse_cuda_kernels PROPERTIES CUDA_STANDARD 17 CUDA_EXTENSIONS ON)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know that nvcc 13 has it
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  set_target_properties(oxrse_cuda_kernels PROPERTIES CUDA_STANDARD 20)
   # The same in tools/cuda_resources.sh. fmt 9 takes nvcc for a compiler without constexpr.
-  target_compile_options(oxrse_cuda_kernels PRIVATE -std=c++20 -O3 --expt-relaxed-constexpr -DFMT_USE_CONSTEXPR=1)
+  target_compile_options(oxrse_cuda_kernels PRIVATE -O3 --expt-relaxed-constexpr -DFMT_USE_CONSTEXPR=1)
 endif()
