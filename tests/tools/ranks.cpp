@@ -29,7 +29,7 @@ TEST_CASE("runs on 1, 2 and 4 ranks record the same numbers, and one rank prints
 
 TEST_CASE("eval gives the same numbers on any number of ranks, once") {
   if (!has_mpi()) return;
-  const Run run;
+  const SmallRun run;
   REQUIRE(run.train(1, "one").exit_code == 0);
   const std::string eval = "eval " + run.path("one") + " --json --data " + run.path("text.txt");
   const CommandResult alone = run_command(eval, "OMP_NUM_THREADS=1");
