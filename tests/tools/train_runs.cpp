@@ -85,7 +85,7 @@ void check_done(const CommandResult& result) {
 }  // namespace
 
 TEST_CASE("a resumed run is the uninterrupted one, bit for bit", "[train]") {
-  const SmallRun run;
+  const Run run;
   const std::string options = GENERATE("", "--set 'precision.compute=\"f64\"' --set model.dropout=0.2 --set 'data.order=\"sequential\"' ",
                                        "--set 'optimizer.kind=\"sgd\"' --set train.micro_batch=1 ",
                                        "--set 'data.packing=\"documents\"' --set train.global_batch=200 --set train.micro_batch=100 ");
@@ -103,7 +103,7 @@ TEST_CASE("a resumed run is the uninterrupted one, bit for bit", "[train]") {
 }
 
 TEST_CASE("a run can be resumed at any step, in any epoch, and again: the same bits", "[train]") {
-  const SmallRun run;
+  const Run run;
   // 200 samples a step: the text has fewer than three steps of them.
   const std::string options = GENERATE("", "--set 'precision.compute=\"bf16\"' --set precision.stochastic_rounding=true ") +
                               std::string(
@@ -126,7 +126,7 @@ TEST_CASE("a run can be resumed at any step, in any epoch, and again: the same b
 }
 
 TEST_CASE("saving in the background changes nothing, and shows what it costs", "[train]") {
-  const SmallRun run;
+  const Run run;
   check_done(run.train("--set checkpoint.async=false"));
   const CommandResult async = run.train(run.in("async") + "--set checkpoint.every=1 --set checkpoint.mtbf_h=24");
   check_done(async);
@@ -139,7 +139,7 @@ TEST_CASE("saving in the background changes nothing, and shows what it costs", "
 }
 
 TEST_CASE("a checkpoint that cannot be written ends the run with an error and the old one in place", "[train]") {
-  const SmallRun run;
+  const Run run;
   check_done(run.train("--set train.steps=3"));
   const std::string async = GENERATE("true", "false");
   // Files may get no larger than the metrics, so that no shard can be written.
@@ -156,7 +156,7 @@ TEST_CASE("a checkpoint that cannot be written ends the run with an error and th
 }
 
 TEST_CASE("weights can be saved more often than everything", "[train]") {
-  const SmallRun run;
+  const Run run;
   check_done(run.train("--set checkpoint.every=4 --set checkpoint.weights_every=1 --set checkpoint.keep=2 --set train.steps=7"));
   fs::remove_all(run.path("run/checkpoints/step_0000000007"));  // as after a kill
   check_done(run_command("generate " + run.path("run") + " --prompt abc --tokens 3"));
@@ -166,7 +166,7 @@ TEST_CASE("weights can be saved more often than everything", "[train]") {
 }
 
 TEST_CASE("evaluating after every step and never train alike", "[train]") {
-  const SmallRun run;
+  const Run run;
   check_done(run.train());
   check_done(run.train(run.in("evaluated") + "--set train.eval_every=1 --set train.sample_every=2 --set train.sample_tokens=20"));
   CHECK(run.losses() == run.losses("evaluated"));
@@ -175,7 +175,7 @@ TEST_CASE("evaluating after every step and never train alike", "[train]") {
 }
 
 TEST_CASE("a signal saves, says how to go on and exits cleanly", "[train]") {
-  const SmallRun run;
+  const Run run;
   const char* signal = GENERATE("TERM", "INT", "USR1");
   const std::string command =
       fmt::format("train {} --set train.steps=1000000 --set checkpoint.every=0 --set log.every=1000", run.path("config.json"));
@@ -191,7 +191,7 @@ TEST_CASE("a signal saves, says how to go on and exits cleanly", "[train]") {
 }
 
 TEST_CASE("a state that is not finite never takes the place of a good one", "[train]") {
-  const SmallRun run;
+  const Run run;
   check_done(run.train());
   const std::string options =
       "--set train.steps=40 --set optimizer.lr=1e38 --set 'optimizer.schedule=\"constant\"' --set checkpoint.every=1 ";
@@ -204,7 +204,7 @@ TEST_CASE("a state that is not finite never takes the place of a good one", "[tr
 }
 
 TEST_CASE("a run outlives its terminal and its reader", "[train]") {
-  const SmallRun run;
+  const Run run;
   const CommandResult closed = run_command("train " + run.path("config.json") + " <&- >&- 2>&-");
   CHECK(closed.exit_code == 0);
   CHECK(run.losses().size() == 9);  // nothing but metrics in the file of metrics
@@ -213,7 +213,7 @@ TEST_CASE("a run outlives its terminal and its reader", "[train]") {
 }
 
 TEST_CASE("what a killed process did not finish writing is removed", "[train]") {
-  const SmallRun run;
+  const Run run;
   check_done(run.train());
   io::put(run.path("run/config.json.host.1.0.tmp"), "{");
   check_done(run.train("--set train.steps=10"));
@@ -221,7 +221,7 @@ TEST_CASE("what a killed process did not finish writing is removed", "[train]") 
 }
 
 TEST_CASE("sizes beyond all memory are refused with the key or the tensor", "[train]") {
-  const SmallRun run;
+  const Run run;
   const std::pair<const char*, const char*> cases[] = {
       {"model.mlp_width=4611686018427387904", "model.mlp_width"},   {"model.width=2147483648", "model.width"},
       {"model.head_width=4611686018427387904", "model.head_width"}, {"model.layers=1000000000000", "model.layers"},
@@ -238,7 +238,7 @@ TEST_CASE("sizes beyond all memory are refused with the key or the tensor", "[tr
 }
 
 TEST_CASE("a run directory of another config is refused with what differs", "[train]") {
-  const SmallRun run;
+  const Run run;
   check_done(run.train());
   const auto before = run.losses();
   for (const char* change : {"optimizer.lr=0.5", "train.context=8", "train.global_batch=8", "run.seed=7", "model.width=48"}) {
@@ -255,7 +255,7 @@ TEST_CASE("a run directory of another config is refused with what differs", "[tr
 }
 
 TEST_CASE("a finished run says that there is nothing to do", "[train]") {
-  const SmallRun run;
+  const Run run;
   check_done(run.train());
   const CommandResult again = run.train();
   check_done(again);
@@ -264,7 +264,7 @@ TEST_CASE("a finished run says that there is nothing to do", "[train]") {
 }
 
 TEST_CASE("changed data are refused on resume", "[train]") {
-  const SmallRun run;
+  const Run run;
   check_done(run.train("--set train.steps=3"));
   std::ofstream(run.path("text.txt"), std::ios::app) << "one more line\n";
   const CommandResult refused = run.train();
@@ -273,7 +273,7 @@ TEST_CASE("changed data are refused on resume", "[train]") {
 }
 
 TEST_CASE("zero steps save the initial model", "[train]") {
-  const SmallRun run;
+  const Run run;
   const CommandResult zero = run.train("--set train.steps=0");
   check_done(zero);
   CHECK_THAT(zero.out, Contains("done: 0 steps in") && !Contains("loss"));
@@ -282,7 +282,7 @@ TEST_CASE("zero steps save the initial model", "[train]") {
 }
 
 TEST_CASE("weights that are not finite: named by import and eval, and nothing is generated", "[train]") {
-  const SmallRun run;
+  const Run run;
   check_done(run.train("--set train.steps=0"));
   check_done(run_command("checkpoint export " + run.path("run") + " --out " + run.path("hf")));
   std::string weights = io::read_file(run.path("hf/model.safetensors"));
@@ -303,7 +303,7 @@ TEST_CASE("weights that are not finite: named by import and eval, and nothing is
 }
 
 TEST_CASE("weights can be taken from another run", "[train]") {
-  const SmallRun run;
+  const Run run;
   check_done(run.train());
   const CommandResult started = run.train(run.in("second") + "--set 'run.init=\"" + run.path("run") + "\"'");
   check_done(started);
@@ -314,7 +314,7 @@ TEST_CASE("weights can be taken from another run", "[train]") {
 }
 
 TEST_CASE("an exported run has its tokenizer, to be used as it is", "[train]") {
-  const SmallRun run;
+  const Run run;
   check_done(run.train("--set train.steps=1 --set 'data.tokenizer=null' --set data.bpe_vocab=270"));
   check_done(run_command("checkpoint export " + run.path("run") + " --out " + run.path("hf") + " --family gpt2"));
   CHECK(io::read_file(run.path("hf/tokenizer.json")) == io::read_file(run.path("run/tokenizer.json")));
@@ -323,7 +323,7 @@ TEST_CASE("an exported run has its tokenizer, to be used as it is", "[train]") {
 }
 
 TEST_CASE("weights are not taken over to other tokens", "[train]") {
-  const SmallRun run;
+  const Run run;
   check_done(run.train("--set train.steps=2"));
   const std::string init = "--set 'run.init=\"" + run.path("run") + "\"' ";
   const CommandResult larger = run.train(run.in("larger") + init + "--set model.vocab=300");
@@ -347,7 +347,7 @@ TEST_CASE("weights are not taken over to other tokens", "[train]") {
 }
 
 TEST_CASE("eval gives the loss of the run's own evaluation, documents kept apart or not", "[train]") {
-  const SmallRun run;
+  const Run run;
   std::string documents;
   for (int i = 0; i < 60; ++i) documents += R"({"text": "document )" + std::string(static_cast<std::size_t>(i % 9), 'x') + "\"}\n";
   io::put(run.path("v.jsonl"), documents);
@@ -375,7 +375,7 @@ TEST_CASE("eval gives the loss of the run's own evaluation, documents kept apart
 }
 
 TEST_CASE("batches that do not divide are refused with the nearest values", "[train]") {
-  const SmallRun run;
+  const Run run;
   const CommandResult refused = run.train("--set train.global_batch=7 --set train.micro_batch=3");
   CHECK(refused.exit_code == 1);
   CHECK_THAT(refused.err, Contains("6") && Contains("9") && Contains("train.global_batch"));
@@ -385,7 +385,7 @@ TEST_CASE("batches that do not divide are refused with the nearest values", "[tr
 }
 
 TEST_CASE("a step that explodes is skipped, and too many in a row end the run with the state saved", "[train]") {
-  const SmallRun run;
+  const Run run;
   const CommandResult exploded =
       run.train("--set optimizer.lr=1e30 --set optimizer.warmup_steps=0 --set train.steps=30 --set train.stop_after_skipped=3");
   INFO(exploded.out << exploded.err);
@@ -396,7 +396,7 @@ TEST_CASE("a step that explodes is skipped, and too many in a row end the run wi
 }
 
 TEST_CASE("a model that cannot fit is refused with its plan before anything is allocated", "[train]") {
-  const SmallRun run;
+  const Run run;
   const CommandResult refused = run.train("--set 'model=\"llama/405b\"'");
   CHECK(refused.exit_code == 1);
   CHECK_THAT(refused.err, Contains("the plan needs") && Contains("weights") && Contains("optimizer") && Contains("smaller model"));
@@ -411,7 +411,7 @@ TEST_CASE("plans need no data", "[train]") {
 }
 
 TEST_CASE("one process at a time in a run directory", "[train]") {
-  const SmallRun run;
+  const Run run;
   fs::create_directory(run.path("run"));
   const int lock = open(run.path("run/.lock").c_str(), O_RDWR | O_CREAT, 0644);
   REQUIRE(flock(lock, LOCK_EX | LOCK_NB) == 0);
@@ -423,7 +423,7 @@ TEST_CASE("one process at a time in a run directory", "[train]") {
 }
 
 TEST_CASE("a run on the emulated GPU has the losses of the CPU; where it was left out, the error says so") {
-  const SmallRun run;
+  const Run run;
   const std::string options = "--set train.steps=2 --set checkpoint.every=0 ";
   const CommandResult emulated = run.train(options + run.in("emulated") + "--set 'run.device=\"cuda-emulated\"'");
   if (!build_info().cuda_emulation.starts_with("built in")) {
