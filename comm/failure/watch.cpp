@@ -24,10 +24,11 @@ constexpr std::chrono::seconds kPatience{3};  // for the top of the tree to answ
 /// Between guards.
 struct Word {
   enum class Kind : std::uint8_t {
-    Hello,   // from below: this is rank `rank`, called `text`
-    Report,  // up: `text` has happened
-    Stop,    // down: end your rank
-    Left     // this rank has ended well
+    Hello,    // from below: this is rank `rank`, called `text`
+    Welcome,  // the answer: whatever happens from now on, you are told
+    Report,   // up: `text` has happened
+    Stop,     // down: end your rank
+    Left      // this rank has ended well
   };
   Kind kind = Kind::Hello;
   bool graceful = false;  // Report, Stop: ranks know already and are about to end
@@ -60,6 +61,7 @@ class Watch {
   void read_order();
   void listen(bool local);
   void join(const GuardPlace& place);
+  void await_welcome(int above) const;
   void answer(const std::string& problem, std::uint16_t port = 0) const;
   void admit();
   void read_word(std::size_t which);
@@ -134,11 +136,23 @@ void Watch::join(const GuardPlace& place) {
     if (place.rank > 0) {
       neighbours_.push_back({connect_to(place.parent), fmt::format("rank {}", (place.rank - 1) / 2), true});
       say(neighbours_.back(), word(Word::Kind::Hello, name_));
+      await_welcome(neighbours_.back().connection.descriptor());
     }
     answer("");
   } catch (const Error& error) {
+    neighbours_.clear();
     answer(error.what());
   }
+}
+
+/// The guard above may have been told of its place later than this one. It must know of this one before it may end.
+void Watch::await_welcome(int above) const {
+  pollfd polled[] = {{above, POLLIN, 0}, {control_.descriptor(), POLLIN, 0}};  // the rank waits, so news of it is that it has died
+  constexpr std::chrono::milliseconds kLate = std::chrono::seconds(30);
+  poll(polled, 2, static_cast<int>(kLate.count()));
+  if (polled[1].revents != 0) return;
+  Word word;
+  require(polled[0].revents != 0 && receive_all(above, &word, sizeof word) && word.kind == Word::Kind::Welcome, "it does not answer");
 }
 
 void Watch::answer(const std::string& problem, std::uint16_t port) const {
@@ -154,6 +168,7 @@ void Watch::admit() {
   if (!connection.is_open() || !receive_all(connection.descriptor(), &hello, sizeof hello)) return;
   if (hello.token != place_.token || hello.kind != Word::Kind::Hello) return;
   neighbours_.push_back({std::move(connection), hello.text.data(), false});
+  say(neighbours_.back(), word(Word::Kind::Welcome));
 }
 
 void Watch::read_word(std::size_t which) {

@@ -258,6 +258,7 @@ void MpiSession::join_guards() {
   MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
   if (rank_ > 0) place.parent = all[static_cast<std::size_t>((rank_ - 1) / 2)];
   const std::string problem = guard_->join(place);
+  MPI_Barrier(MPI_COMM_WORLD);  // nobody ends before all have joined
   if (problem.empty()) return;
   fmt::print(stderr, "warning: {} is not connected with that of rank {} ({}): only the launcher sees when one of them dies\n",
              "the guard of " + describe_rank(rank_), (rank_ - 1) / 2, problem);

@@ -100,6 +100,7 @@ class Ranks {
       guard.activity().at_step(7);
       guard.activity().begin(48, "the last sum");
       ++board_->joined;
+      wait_until([&] { return board_->joined == kRanks; });
       body(rank, guard);
     } catch (const std::exception&) {
       _exit(1);

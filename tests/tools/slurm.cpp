@@ -58,7 +58,7 @@ class Cluster {
   [[nodiscard]] std::string path() const { return (directory_ / "slurm").string(); }
 
  private:
-  [[nodiscard]] int script(const char* action) const {
+  int script(const char* action) const {
     return std::system(
         fmt::format("'{}/tools/slurm/local-cluster.sh' {} '{}' >'{}' 2>&1", OXRSE_SOURCE_DIR, action, path(), (directory_ / "log").string())
             .c_str());
