@@ -42,7 +42,7 @@ TEST_CASE("a run goes on with another number of ranks") {
 
 TEST_CASE("ranks share the optimizer and the files, and a run goes on with any number of them") {
   if (!has_mpi()) return;
-  const Run run;
+  const SmallRun run;
   const std::string constant = "--set optimizer.schedule='\"constant\"' --set precision.compute='\"bf16\"'";
   REQUIRE(run.train(1, "stayed", constant).exit_code == 0);
   const auto go_on = [&](int ranks, int steps, int zero) {
