@@ -144,8 +144,8 @@ void Communicator::wait_for(Ticket ticket, bool limited) {
       for (Flight& earlier : flights_) earlier.limited |= limited && earlier.ticket <= ticket;
       if (!flight->done) advance_all();
       if (flight->done) {
-        if (settings_.activity != nullptr) settings_.activity->end();
         flights_.erase(flight);
+        if (settings_.activity != nullptr) settings_.activity->end();
         return;
       }
       if (look > kSpins) watch();

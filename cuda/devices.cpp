@@ -1,14 +1,9 @@
 #include "cuda/devices.h"
 
-#if defined(OXRSE_HAVE_CUDA) || defined(OXRSE_HAVE_CUDA_EMULATION)
-#include "cuda/kernels/table.h"
-#include "engine/core/devices.h"
-#ifdef OXRSE_HAVE_CUDA
-#include "cuda/runtime/device.h"
-#endif
 #ifdef OXRSE_HAVE_CUDA_EMULATION
 #include "cuda/emulation/device.h"
-#endif
+#include "cuda/kernels/table.h"
+#include "engine/core/devices.h"
 
 namespace oxrse::cuda {
 namespace {
@@ -22,10 +17,8 @@ void enter_kernels(TypeList<Ops...> /*ops*/) {
 
 void add_devices() {
   enter_kernels(AllOps{});
-#ifdef OXRSE_HAVE_CUDA_EMULATION
   static cuda_emulated::Device emulated;
   add_device(emulated.name, emulated);
-#endif
 }
 
 }  // namespace oxrse::cuda

@@ -13,6 +13,8 @@ namespace oxrse::OXRSE_GPU {
 /// bytes.
 template <class T>
 struct Mma {
+  static constexpr int kUnroll = 16;  // steps along a dimension that only addresses shared memory
+
   struct A {
     std::uint32_t r[4];
   };
@@ -54,6 +56,8 @@ struct Mma {
 /// The same in f32 without tensor cores, which would round to 10 bits.
 template <>
 struct Mma<float> {
+  static constexpr int kUnroll = 1;  // a step is 128 multiplications: nvcc would take minutes
+
   struct A {
     float v[2][16];  // rows l/4 and l/4 + 8
   };

@@ -6,9 +6,11 @@
 
 #include "benchmarks/checkpoint.h"
 #include "benchmarks/checkpoint_training.h"
+#include "benchmarks/data.h"
 #include "benchmarks/kernels.h"
 #include "benchmarks/train.h"
 #include "engine/train/machine.h"
+#include "io/data/source.h"
 #include "tools/commands.h"
 #include "tools/option_checks.h"
 
@@ -208,6 +210,37 @@ void add_checkpoint(CLI::App& bench) {
   });
 }
 
+void add_data(CLI::App& bench) {
+  struct Options {
+    std::string text, directory = ".", json;
+    std::int64_t vocab = 32768, turns = 3, encode_mb = 20;
+  };
+  CLI::App* command = bench.add_subcommand("data", "Training a BPE on a text of yours, encoding it and making token shards of it");
+  const auto options = std::make_shared<Options>();
+  command->add_option("TEXT", options->text, "a text file, a .jsonl file or a directory of them: large and varied, unlike a book repeated")
+      ->check(not_empty("a text"))
+      ->required();
+  command->add_option("--vocab", options->vocab, "tokens of the vocabulary")
+      ->check(between<std::int64_t>(257, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--encode-mb", options->encode_mb, "MB of the text to encode on one thread")
+      ->check(between<std::int64_t>(1, 1'000'000))
+      ->capture_default_str();
+  command->add_option("--turns", options->turns, "how often everything is done")
+      ->check(between<std::int64_t>(1, 1000))
+      ->capture_default_str();
+  command->add_option("--dir", options->directory, "where token shards are written")->check(CLI::ExistingDirectory)->capture_default_str();
+  command->add_option("--json", options->json, "also write the result to this file")->check(writable_file())->type_name("FILE");
+  command->callback([=] {
+    const io::Source source = io::find_source(options->text);
+    require(source.kind == io::Source::Kind::Text, "{} holds tokens already; this needs text or JSONL", options->text);
+    const bench::DataResult result =
+        bench::run_data(source.files, options->vocab, options->encode_mb * 1'000'000, options->directory, options->turns);
+    fmt::print("{}", bench::describe(result));
+    if (!options->json.empty()) BenchOptions::write(options->json, bench::to_json(result).dump(1) + "\n");
+  });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
@@ -217,6 +250,7 @@ void add_bench_command(CLI::App& app) {
   add_cases(*command, "kernels", "Every other op of training steps", bench::kernel_cases);
   add_train(*command);
   add_checkpoint(*command);
+  add_data(*command);
   add_bench_collectives_command(*command);
 }
 

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/core/json.h"
 #include "engine/train/inference.h"
+#include "engine/train/ranks.h"
 #include "io/data/open.h"
 #include "tools/commands.h"
 #include "tools/option_checks.h"
@@ -43,15 +45,23 @@ void require_finite(double loss, const train::LoadedModel& model, const std::str
   fail("{}: the loss on {} is {}: {}", model.checkpoint().directory().string(), data, std::abs(loss), reason);
 }
 
-void evaluate(const EvalOptions& options) {
-  constexpr std::int64_t kRows = 8;
-  train::LoadedModel model(options.checkpoint, {.length = 0, .rows = kRows});
-  const auto data =
-      io::open_dataset(options.data, model.tokenizer(), {.context = model.shape().length, .seed = 0, .vocab = model.config().vocab});
+void evaluate(const EvalOptions& options, train::Ranks& ranks) {
+  constexpr std::int64_t kRows = 8;  // the same on any number of ranks, so that the sums are, too
+  train::LoadedModel model(options.checkpoint, {.length = 0, .rows = kRows}, ranks.threads());
+  std::unique_ptr<io::Dataset> data;
+  ranks.first_alone([&] {  // what the first rank caches, the others read
+    data =
+        io::open_dataset(options.data, model.tokenizer(),
+                         {.context = model.shape().length, .seed = 0, .vocab = model.config().vocab, .documents = model.shape().documents});
+  });
   const std::int64_t all = data->samples_per_epoch();
   const std::int64_t samples = options.batches > 0 ? std::min(all, options.batches * kRows) : all;
-  const train::Evaluation result = model.evaluate(*data, samples);
+  const train::Evaluation result = model.evaluate(*data, samples, ranks.communicator());
+  require(result.valid_tokens > 0,
+          "{}: no token of {} samples has a next one in its document, so there is no loss; evaluate on longer documents", options.data,
+          samples);
   require_finite(result.loss, model, options.data);
+  if (!ranks.first()) return;
   Json report = {{"loss", result.loss}, {"perplexity", std::exp(result.loss)}, {"tokens", result.valid_tokens}, {"samples", samples}};
   if (model.tokenizer() != nullptr) {
     const double bytes = target_bytes(*data, *model.tokenizer(), model.shape().length, samples);
@@ -83,7 +93,16 @@ void add_eval_command(CLI::App& app) {
       ->check(between<std::int64_t>(0, 1'000'000'000))
       ->capture_default_str();
   command->add_flag("--json", options->json, "print one JSON object");
-  command->callback([options] { evaluate(*options); });
+  command->callback([options] {
+    train::Ranks ranks;
+    try {
+      ranks.connect(Json{{"checkpoint", options->checkpoint}, {"data", options->data}, {"batches", options->batches}});
+      evaluate(*options, ranks);
+    } catch (const std::exception& error) {
+      if (ranks.communicator() != nullptr) ranks.communicator()->abort(error.what());
+      throw;
+    }
+  });
 }
 
 }  // namespace oxrse::tools

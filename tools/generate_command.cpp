@@ -61,9 +61,11 @@ void generate(const GenerateOptions& options) {
   }
   fmt::print("{}", options.prompt);
   io::StreamDecoder decoder(*tokenizer);
-  model.generator().generate(prompt, options.tokens, options.sampling, [&](std::int32_t token) {
+  train::Sampling sampling = options.sampling;
+  sampling.vocab = tokenizer->vocab_size();
+  model.generator().generate(prompt, options.tokens, sampling, [&](std::int32_t token) {
     if (token == tokenizer->end_of_text()) return false;
-    if (token < tokenizer->vocab_size()) fmt::print("{}", decoder.push(token));  // rows that pad the vocabulary stand for no text
+    fmt::print("{}", decoder.push(token));
     std::fflush(stdout);
     return true;
   });

@@ -92,8 +92,8 @@ void Watch::wait_for_news() {
   }
   if (poll(polled.data(), polled.size(), wait_ms) <= 0) return;
   if (polled[0].revents != 0) read_order();
-  // From the last, because a neighbour may leave.
-  for (std::size_t i = neighbours_.size(); i-- > 0 && !over_;) {
+  // From the last, because a neighbour may leave; one that an order has added is not among those polled.
+  for (std::size_t i = polled.size() - 2; i-- > 0 && !over_;) {
     if (polled[i + 2].revents != 0) read_word(i);
   }
   if (polled[1].revents != 0 && !over_) admit();

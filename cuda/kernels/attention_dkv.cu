@@ -49,6 +49,7 @@ template <class T, int kTiles>
 __device__ void write_rows(const Heads<T>& to, std::int64_t b, std::int64_t h, int first_row, int rows, int first_column, int columns,
                            const float (&sums)[kTiles][4], float scale) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = first_row + lane / 4 + 8 * r;
     if (row >= rows) continue;
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) key_gradients
       wait_for_copies<0>();
       __syncthreads();
       float scores[kQueries / 8][4] = {}, weights_gradient[kQueries / 8][4] = {};  // [key][query]
-#pragma unroll
+#pragma unroll M::kUnroll
       for (int k = 0; k < kD; k += 16) {
         const auto keys = M::load_a(k_tile, kStride, warp_row, k);
 #pragma unroll

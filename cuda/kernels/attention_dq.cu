@@ -51,6 +51,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) query_gradien
 
   Visible visible[2];
   float lse_log2[2] = {}, delta[2] = {};
+#pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int query = first_query + warp_row + lane / 4 + 8 * r;
     visible[r] = visible_to(shape, b, query);
@@ -73,7 +74,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) query_gradien
     wait_for_copies<0>();
     __syncthreads();
     float scores[kRows / 8][4] = {}, weights_gradient[kRows / 8][4] = {};
-#pragma unroll
+#pragma unroll M::kUnroll
     for (int k = 0; k < kD; k += 16) {
       const auto q = M::load_a(q_tile, kStride, warp_row, k);
 #pragma unroll
@@ -102,6 +103,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) query_gradien
     }
     __syncthreads();  // before the tiles are written again
   }
+#pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int query = first_query + warp_row + lane / 4 + 8 * r;
     if (query >= shape.t) continue;

@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) forward(Opera
     __syncthreads();  // the keys are there, and nobody needs the last values any more
     load_values(first);
     float scores[kRows / 8][4] = {};
-#pragma unroll
+#pragma unroll M::kUnroll
     for (int k = 0; k < kD; k += 16) {
       const auto a = M::load_a(q_tile, kStride, warp_row, k);
 #pragma unroll
@@ -113,6 +113,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) forward(Opera
     __syncthreads();  // the values are there, and nobody needs the keys any more
     if (first + kRows < some.end) load_keys(first + kRows);
     float factors[2];
+#pragma unroll
     for (int r = 0; r < 2; ++r) factors[r] = softmax_row(scores, r, rows[r], first, op.scale_log2);
 #pragma unroll
     for (auto& sum : sums) {
@@ -127,6 +128,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) forward(Opera
     }
   }
 
+#pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int query = first_query + warp_row + lane / 4 + 8 * r;
     const float sum = reduce_quad(rows[r].sum, Plus());

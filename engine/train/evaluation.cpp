@@ -1,6 +1,7 @@
 #include "engine/train/evaluation.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -28,7 +29,7 @@ Evaluation evaluate(Context& context, const nn::ParameterStore& parameters, cons
   if (ranks != nullptr) ranks->all_reduce(sums, "evaluation");
   result.valid_tokens = static_cast<std::int64_t>(sums.back());
   const double sum = std::accumulate(sums.begin(), sums.end() - 1, 0.0);
-  result.loss = result.valid_tokens > 0 ? sum / static_cast<double>(result.valid_tokens) : 0;
+  result.loss = result.valid_tokens > 0 ? sum / static_cast<double>(result.valid_tokens) : std::numeric_limits<double>::quiet_NaN();
   return result;
 }
 

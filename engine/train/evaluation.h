@@ -10,7 +10,7 @@ namespace oxrse::train {
 
 /// Loss over an evaluation set.
 struct Evaluation {
-  double loss = 0;  // nats, mean over the valid target tokens
+  double loss = 0;  // nats, mean over the valid target tokens; NaN where there is none
   std::int64_t valid_tokens = 0;
 };
 

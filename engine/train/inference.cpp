@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "engine/core/config.h"
-#include "engine/train/machine.h"
 #include "engine/train/saving.h"
 #include "io/finite.h"
 
@@ -40,7 +39,7 @@ Json model_of_checkpoint(const io::Checkpoint& checkpoint) {
   return checkpoint.config().at("model");
 }
 
-LoadedModel::LoadedModel(const std::string& path, BatchShape shape)
+LoadedModel::LoadedModel(const std::string& path, BatchShape shape, int threads)
     : checkpoint_(open_checkpoint(path)), config_(model_of(checkpoint_)), shape_(shape) {
   if (!checkpoint_.tokenizer_json().empty())
     tokenizer_ = io::tokenizer_from_json(checkpoint_.tokenizer_json(), checkpoint_.directory().string());
@@ -62,7 +61,7 @@ LoadedModel::LoadedModel(const std::string& path, BatchShape shape)
     Generator(context, store, model).generate({&any, 1}, 1, {}, {});
   }
   arena_ = Arena::allocated(planned.peak().total());
-  context_ = Context{.mode = Mode::Run, .cpu = {cpu_threads()}, .arena = &*arena_, .log = nullptr};
+  context_ = Context{.mode = Mode::Run, .cpu = {threads}, .arena = &*arena_, .log = nullptr};
   model_.emplace(config_, store_);
   build(context_, store_, *model_);
   load_weights(context_, store_, checkpoint_);

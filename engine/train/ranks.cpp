@@ -10,15 +10,15 @@
 namespace oxrse::train {
 namespace {
 
-/// What all ranks must have in common: the config, the build, and settings of libraries that choose kernels.
-Json common_ground(const Config& config) {
+/// What all ranks must have in common: what they are to do, the build, and settings of libraries that choose kernels.
+Json common_ground(const Json& job) {
   Json environment = Json::object();
   for (const char* name : {"OPENBLAS_CORETYPE", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "DNNL_DEFAULT_FPMATH_MODE",
                            "ONEDNN_DEFAULT_FPMATH_MODE", "HDF5_USE_FILE_LOCKING"}) {
     const char* value = std::getenv(name);
     environment[name] = value == nullptr ? Json() : Json(value);
   }
-  return {{"config", write_config(config)},
+  return {{"config", job},
           {"environment", environment},
           {"build", {{"commit", build_info().commit}, {"march", build_info().march}, {"onednn", build_info().onednn}}}};
 }
@@ -39,17 +39,23 @@ Ranks::Ranks() {
   if (!first() && std::freopen("/dev/null", "w", stdout) == nullptr) fail("/dev/null cannot be opened");
 }
 
+void Ranks::agree(const Json& mine, const comm::Settings& settings) {
+  if (size() == 1) return;
+  communicator_.emplace(session_.transport(), settings);
+  const Json first = Json::parse(communicator_->broadcast(mine.dump(), 0, "config"));
+  std::string differences;
+  for (const std::string& line : config_differences(first, mine)) differences += "\n  " + line;
+  require(differences.empty(), "rank {} was started with other settings than rank 0; make them equal (rank 0 -> rank {}):{}",
+          session_.rank(), session_.rank(), differences);
+  communicator_->barrier("start");
+}
+
+void Ranks::connect(const Json& job) {
+  agree(common_ground(job), {.choice = {}, .ranks_per_node = session_.ranks_per_node(), .activity = session_.activity()});
+}
+
 void Ranks::connect(const Config& config) {
-  if (size() > 1) {
-    communicator_.emplace(session_.transport(), settings_of(config, session_));
-    const Json mine = common_ground(config);
-    const Json first = Json::parse(communicator_->broadcast(mine.dump(), 0, "config"));
-    std::string differences;
-    for (const std::string& line : config_differences(first, mine)) differences += "\n  " + line;
-    require(differences.empty(), "rank {} was started with other settings than rank 0; make them equal (rank 0 -> rank {}):{}",
-            session_.rank(), session_.rank(), differences);
-    communicator_->barrier("start");
-  }
+  agree(common_ground(write_config(config)), settings_of(config, session_));
   check_ranks(config, size());
   if (!communicator_) return;
   communicator_->measure();

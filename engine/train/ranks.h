@@ -10,8 +10,8 @@
 
 namespace oxrse::train {
 
-/// The data-parallel ranks of a run: one without a launcher, otherwise those of MPI. Only the first prints on stdout. Make it after
-/// StopRequests, because MPI and communicators start threads.
+/// The data-parallel ranks of a run or an evaluation: one without a launcher, otherwise those of MPI. Only the first prints on stdout. Make
+/// it after StopRequests, because MPI and communicators start threads.
 class Ranks {
  public:
   Ranks();
@@ -19,6 +19,8 @@ class Ranks {
   /// Connects the ranks as the config says. An Error when they were started with configs, builds or settings in the environment that
   /// differ, or when the config's batch cannot be shared by them.
   void connect(const Config& config);
+  /// Connects the ranks for work without a config; `job` says what it is, and must be the same everywhere.
+  void connect(const Json& job);
   /// Absent with one rank.
   [[nodiscard]] comm::Communicator* communicator() { return communicator_ ? &*communicator_ : nullptr; }
 
@@ -38,6 +40,8 @@ class Ranks {
   bool any(bool here);
 
  private:
+  void agree(const Json& mine, const comm::Settings& settings);
+
   comm::MpiSession session_;
   std::optional<comm::Communicator> communicator_;
 };

@@ -31,6 +31,7 @@ void require_probabilities(std::span<const double> logits) {
 }  // namespace
 
 std::int32_t draw(std::span<const double> logits, const Sampling& sampling, std::uint64_t index) {
+  if (sampling.vocab > 0) logits = logits.first(std::min(logits.size(), static_cast<std::size_t>(sampling.vocab)));
   require_probabilities(logits);
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);

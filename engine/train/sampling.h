@@ -14,6 +14,7 @@ struct Sampling {
   double temperature = 1.0;  // 0: the most likely token
   std::int64_t top_k = 0;    // only the k most likely; 0: all
   double top_p = 1.0;        // only the most likely tokens that together reach this probability
+  std::int64_t vocab = 0;    // only tokens below, where the model's rows beyond them are padding; 0: all
   std::uint64_t seed = 0;
 
   /// An Error names the option that is out of range.

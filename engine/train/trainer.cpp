@@ -78,6 +78,22 @@ void require_same_run(const io::Checkpoint& checkpoint, const Json& effective) {
        checkpoint.directory().string(), list);
 }
 
+/// Weights mean nothing with tokens other than those they were trained on.
+void require_same_tokens(const io::Checkpoint& initial, const io::Tokenizer* tokenizer, const nn::ModelConfig& model) {
+  const std::string name = initial.directory().string();
+  const Json saved = model_of_checkpoint(initial);
+  require(!saved.contains("vocab") || saved["vocab"] == model.vocab,
+          "run.init: {} is a model of {} tokens, this run has a vocabulary of {}: take its tokenizer, set model.vocab to {}, or leave out "
+          "model",
+          name, shown(saved["vocab"]), model.vocab, shown(saved["vocab"]));
+  if (tokenizer == nullptr || initial.tokenizer_json().empty()) return;
+  const auto before = io::tokenizer_from_json(initial.tokenizer_json(), name);
+  require(before->fingerprint() == tokenizer->fingerprint(),
+          "run.init: {} was trained with another tokenizer ({} tokens; this run's has {}), so its weights stand for other tokens: set "
+          "data.tokenizer to the tokenizer.json of that run and leave out data.bpe_vocab",
+          name, before->vocab_size(), tokenizer->vocab_size());
+}
+
 /// A run from its config to its last checkpoint.
 class Run {
  public:
@@ -136,6 +152,7 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks)
   ranks_.first_alone([&] {
     tokenizer_ = io::open_tokenizer(config_.data, show_progress);
     model_ = resolve_model(config_, tokenizer_ ? tokenizer_->vocab_size() : 0);
+    if (initial) require_same_tokens(*initial, tokenizer_.get(), model_);
     data_ = io::open_training_data(
         config_.data, tokenizer_.get(),
         {.context = config_.train.context, .seed = static_cast<std::uint64_t>(config_.run.seed), .vocab = model_.vocab}, show_progress);
@@ -172,7 +189,8 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks)
     training_->initialize();
   }
   first_step_ = progress_.step;
-  batches_ = std::make_unique<io::PrefetchedDataset>(*data_.train, config_.train.context, 2 * config_.train.micro_batch);
+  batches_ = std::make_unique<io::PrefetchedDataset>(*data_.train, config_.train.context, 2 * config_.train.micro_batch,
+                                                     training_->samples_of_step());
   const std::string first_rank_step = ranks_.from_first(std::to_string(first_step_));
   require(first_rank_step == std::to_string(first_step_),
           "this rank found a checkpoint of step {}, rank 0 one of step {}: do all see the same files?", first_step_, first_rank_step);
@@ -350,9 +368,11 @@ std::int64_t Run::evaluation_samples() const {
 void Run::evaluate() {
   if (!data_.validation) return;
   const Evaluation result = training_->evaluate(data_.validation.get(), evaluation_samples());
-  validation_loss_ = result.loss;
+  if (result.valid_tokens > 0) validation_loss_ = result.loss;
   if (recorder_) recorder_->evaluation(progress_.step, result);
-  terminal_->note(fmt::format("evaluation at step {}: loss {:.4f} over {} tokens", progress_.step, result.loss, result.valid_tokens));
+  terminal_->note(result.valid_tokens > 0
+                      ? fmt::format("evaluation at step {}: loss {:.4f} over {} tokens", progress_.step, result.loss, result.valid_tokens)
+                      : fmt::format("evaluation at step {}: no loss, every document has a single token", progress_.step));
 }
 
 void Run::print_sample() {
@@ -363,11 +383,13 @@ void Run::print_sample() {
   std::string text = config_.train.sample_prompt;
   Generator generator(context_, training_->parameters(), training_->model());
   try {
-    generator.generate(prompt, config_.train.sample_tokens,
-                       {.temperature = 0.8, .top_k = 50, .seed = static_cast<std::uint64_t>(progress_.step)}, [&](std::int32_t token) {
-                         if (token < tokenizer_->vocab_size()) text += decoder.push(token);
-                         return true;
-                       });
+    generator.generate(
+        prompt, config_.train.sample_tokens,
+        {.temperature = 0.8, .top_k = 50, .vocab = tokenizer_->vocab_size(), .seed = static_cast<std::uint64_t>(progress_.step)},
+        [&](std::int32_t token) {
+          text += decoder.push(token);
+          return true;
+        });
   } catch (const Error& error) {  // whether the run goes on is up to its steps
     terminal_->note(fmt::format("warning: no sample at step {}: {}", progress_.step, error.what()));
     return;

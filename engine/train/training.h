@@ -13,6 +13,7 @@
 #include "engine/train/batches.h"
 #include "engine/train/config.h"
 #include "engine/train/evaluation.h"
+#include "io/data/prefetch.h"
 
 namespace oxrse::train {
 
@@ -56,6 +57,11 @@ class Training {
   /// The two halves of `step`: gradients of the global batch, then the update.
   void accumulate(const io::Dataset* data, std::int64_t step, StepReport& report);
   void update(StepReport& report);
+
+  /// Which samples of every step this rank reads.
+  [[nodiscard]] io::ReadOrder samples_of_step() const {
+    return {.first = micro_batches_.first * shape_.rows, .count = micro_batches_.count * shape_.rows, .period = shape_.global_batch};
+  }
 
   /// Mean loss over samples [0, samples) of `data`, in order, micro_batch at a time.
   Evaluation evaluate(const io::Dataset* data, std::int64_t samples) {

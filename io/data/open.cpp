@@ -42,7 +42,7 @@ fs::path cache_of(const DataConfig& config) { return config.cache ? fs::path(*co
 TextOptions text_options_of(const DataConfig& config) { return {.skip_invalid = config.on_error == "skip"}; }
 
 DatasetOptions options_of(const DataRequest& request, const Tokenizer* tokenizer) {
-  DatasetOptions options{.context = request.context, .seed = request.seed, .vocab = request.vocab};
+  DatasetOptions options{.context = request.context, .seed = request.seed, .documents = request.documents, .vocab = request.vocab};
   if (tokenizer != nullptr) options.end_of_text = tokenizer->end_of_text();
   return options;
 }

@@ -22,6 +22,7 @@ struct DataRequest {
   std::int64_t context = 0;
   std::uint64_t seed = 0;
   std::int64_t vocab = 0;  // of the model; 0: not checked
+  bool documents = false;  // for open_dataset: keep documents apart; training data has data.packing
 };
 
 /// What training reads. Evaluation data is sequential; there is none when the config names none.

@@ -7,9 +7,11 @@
 
 namespace oxrse::io {
 
-PrefetchedDataset::PrefetchedDataset(const Dataset& data, std::int64_t context, std::int64_t ahead)
-    : data_(data), context_(static_cast<std::size_t>(context)) {
+PrefetchedDataset::PrefetchedDataset(const Dataset& data, std::int64_t context, std::int64_t ahead, ReadOrder order)
+    : data_(data), context_(static_cast<std::size_t>(context)), order_(order) {
   require(context > 0 && ahead > 0, "{} samples of {} tokens to read ahead", ahead, context);
+  require(order.first >= 0 && order.count > 0 && order.first + order.count <= order.period, "samples {} to {} of every {} to read ahead",
+          order.first, order.first + order.count - 1, order.period);
   slots_.resize(static_cast<std::size_t>(ahead));
   for (Slot& slot : slots_) slot.tokens.resize(4 * context_);
   thread_ = std::thread([this] { work(); });
@@ -34,8 +36,8 @@ void PrefetchedDataset::work() {
   while (true) {
     changed_.wait(lock, [&] { return ending_ || ready_ < next_ + static_cast<std::int64_t>(slots_.size()); });
     if (ending_) return;
-    const std::int64_t n = ready_, jumps = jumps_;
-    Slot& slot = slot_of(n);
+    const std::int64_t n = order_.sample_at(ready_), jumps = jumps_;
+    Slot& slot = slot_of(ready_);
     lock.unlock();
     std::exception_ptr error;
     try {
@@ -52,20 +54,22 @@ void PrefetchedDataset::work() {
 }
 
 void PrefetchedDataset::read(std::int64_t n, const Row& row) const {
+  if (!order_.contains(n)) return data_.read(n, row);
+  const std::int64_t place = order_.place_of(n);
   std::unique_lock lock(guard_);
-  if (n != next_) {
-    next_ = n;
-    ready_ = n;
+  if (place != next_) {
+    next_ = place;
+    ready_ = place;
     ++jumps_;
     changed_.notify_all();
   }
   const std::int64_t jumps = jumps_;
-  changed_.wait(lock, [&] { return jumps != jumps_ || ready_ > n; });
+  changed_.wait(lock, [&] { return jumps != jumps_ || ready_ > place; });
   if (jumps != jumps_) {  // another thread reads somewhere else
     lock.unlock();
     return data_.read(n, row);
   }
-  Slot& slot = slot_of(n);
+  Slot& slot = slot_of(place);
   const Row from = row_in(slot);
   require(row.inputs.size() == context_, "rows of {} tokens for samples of {}", row.inputs.size(), context_);
   const std::exception_ptr error = slot.error;
@@ -75,7 +79,7 @@ void PrefetchedDataset::read(std::int64_t n, const Row& row) const {
     std::ranges::copy(from.positions, row.positions.begin());
     std::ranges::copy(from.document_start, row.document_start.begin());
   }
-  next_ = n + 1;
+  next_ = place + 1;
   changed_.notify_all();
   if (error) std::rethrow_exception(error);
 }

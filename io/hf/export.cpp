@@ -9,6 +9,7 @@
 #include "io/hf/transpose.h"
 #include "io/model_zoo.h"
 #include "io/safetensors/safetensors_model_writer.h"
+#include "io/tokenizer/tokenizer.h"
 
 namespace oxrse::io {
 namespace {
@@ -96,13 +97,22 @@ class Export {
   void write(const std::filesystem::path& directory) const {
     const Json config = map_.config_from(model_, type_of(*stored_.front()));
     write_file_atomically(directory / "config.json", config.dump(2) + "\n");
-    if (!checkpoint_.tokenizer_json().empty()) write_file_atomically(directory / "tokenizer.json", checkpoint_.tokenizer_json());
+    if (!checkpoint_.tokenizer_json().empty()) write_tokenizer(directory);
     SafetensorsModelWriter writer(directory, table(), options_.shard_bytes);
     for (std::size_t i = 0; i < tensors_.size(); ++i) write_parts(tensors_[i], *stored_[i], writer);
     writer.commit();
   }
 
  private:
+  /// The tokenizer, and that it is to be used as it is: by itself transformers takes a class with another pattern for some families.
+  void write_tokenizer(const std::filesystem::path& directory) const {
+    write_file_atomically(directory / "tokenizer.json", checkpoint_.tokenizer_json());
+    Json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
+    const auto tokenizer = tokenizer_from_json(checkpoint_.tokenizer_json(), checkpoint_.directory().string());
+    if (const auto end = tokenizer->end_of_text()) settings["eos_token"] = std::string(tokenizer->bytes_of(*end));
+    write_file_atomically(directory / "tokenizer_config.json", settings.dump(2) + "\n");
+  }
+
   static const Json& model_of(const Checkpoint& checkpoint) {
     require(checkpoint.config().contains("model") && checkpoint.config().at("model").is_object(),
             "{} does not say in its config what model it is of", checkpoint.directory().string());

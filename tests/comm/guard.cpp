@@ -143,7 +143,7 @@ TEST_CASE("a launcher that kills all ranks is one line, not one a rank", "[guard
 TEST_CASE("ranks that end well, one long before the others, leave no word", "[guard]") {
   const Ranks ranks([](int rank, Guard& /*guard*/) { std::this_thread::sleep_for(rank * 100ms); });
   CHECK(ranks.ends() == std::vector<int>(kRanks, 0));
-  CHECK(ranks.printed().empty());
+  CHECK_THAT(ranks.printed(), Catch::Matchers::Equals(""));
 }
 
 TEST_CASE("a rank that fails says so itself; the others have a while to end and are then ended", "[guard]") {
@@ -155,7 +155,7 @@ TEST_CASE("a rank that fails says so itself; the others have a while to end and 
   });
   CHECK(ranks.ends() == std::vector<int>{-SIGKILL, 0, -SIGKILL, 1});
   CHECK(std::chrono::steady_clock::now() - begin > 300ms);
-  CHECK(ranks.printed().empty());
+  CHECK_THAT(ranks.printed(), Catch::Matchers::Equals(""));
 }
 
 TEST_CASE("strangers at a guard's port change nothing", "[guard]") {
@@ -172,5 +172,5 @@ TEST_CASE("strangers at a guard's port change nothing", "[guard]") {
     close(stranger);
   }
   CHECK(ranks.ends() == std::vector<int>(kRanks, 0));
-  CHECK(ranks.printed().empty());
+  CHECK_THAT(ranks.printed(), Catch::Matchers::Equals(""));
 }

@@ -1,5 +1,6 @@
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <thread>
 
 #include "io/data/prefetch.h"
@@ -21,6 +22,8 @@ class Counting final : public Dataset {
   [[nodiscard]] std::string describe() const override { return "numbers"; }
   void read(std::int64_t n, const Row& row) const override {
     ++reads_;
+    const std::lock_guard lock(guard_);
+    numbers_.push_back(n);
     require(n != bad_ && n != bad_ + 1, "tokens.bin, byte {}: no such token", n);
     for (std::size_t i = 0; i < row.inputs.size(); ++i) {
       const auto value = static_cast<std::int32_t>(100 * n + static_cast<std::int64_t>(i));
@@ -31,10 +34,17 @@ class Counting final : public Dataset {
     }
   }
   [[nodiscard]] int reads() const { return reads_; }
+  /// Of the samples that were read, in that order.
+  [[nodiscard]] std::vector<std::int64_t> numbers() const {
+    const std::lock_guard lock(guard_);
+    return numbers_;
+  }
 
  private:
   std::int64_t bad_;
   mutable std::atomic<int> reads_{0};
+  mutable std::mutex guard_;
+  mutable std::vector<std::int64_t> numbers_;
 };
 
 bool same(const OwnedRow& a, const OwnedRow& b) {
@@ -66,6 +76,29 @@ TEST_CASE("as many samples as allowed are read ahead while nobody asks, and no m
   CHECK(plain.reads() == 6);
   for (std::int64_t n = 1; n < 6; ++n) read_row(data, n, 3);
   CHECK(plain.reads() >= 6);
+}
+
+TEST_CASE("the share of a rank is read ahead over the samples of others", "[data]") {
+  const Counting plain;
+  std::vector<std::int64_t> asked;
+  {
+    const PrefetchedDataset data(plain, 3, 4, {.first = 2, .count = 3, .period = 8});
+    for (std::int64_t step = 5; step < 15; ++step) {
+      for (std::int64_t n = 8 * step + 2; n < 8 * step + 5; ++n) {
+        REQUIRE(read_row(data, n, 3).inputs[0] == 100 * n);
+        asked.push_back(n);
+      }
+    }
+    for (int i = 0; i < 1000 && plain.numbers().back() != 130; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  for (const std::int64_t n : {122, 123, 124, 130}) asked.push_back(n);  // ahead
+  std::vector<std::int64_t> read = plain.numbers();
+  std::erase_if(read, [](std::int64_t n) { return n < 40; });  // begun before anything was asked for
+  CHECK(read == asked);
+
+  const PrefetchedDataset data(plain, 3, 4, {.first = 2, .count = 3, .period = 8});
+  for (const std::int64_t n : {2, 3, 5, 0, 7, 4, 10, 3}) CHECK(read_row(data, n, 3).inputs[0] == 100 * n);
+  CHECK_THROWS_AS(PrefetchedDataset(plain, 3, 4, {.first = 6, .count = 3, .period = 8}), Error);
 }
 
 TEST_CASE("an error comes with its sample, and the next samples are there", "[data]") {

@@ -118,6 +118,8 @@ TEST_CASE("bench checkpoint measures a model that leaves its vocabulary open") {
 TEST_CASE("bench refuses every wrong argument before it measures anything") {
   const oxrse::io::TemporaryDirectory directory;
   oxrse::io::put(directory / "other.json", "{\"rows\": 3}");
+  oxrse::io::put(directory / "text.txt", "a text");
+  oxrse::io::put(directory / "tokens.bin", std::string(2048, '\0'));
   const std::string place = directory.path().string();
   struct Case {
     std::string arguments;
@@ -138,6 +140,11 @@ TEST_CASE("bench refuses every wrong argument before it measures anything") {
                         {"train --context 4096", 1, "train.context 4096 is above model.context 1024"},
                         {"train --model nosuchmodel", 1, "model: \"nosuchmodel\" is not in the model zoo"},
                         {"train --steps 99999999999999999999", 2, "--steps: expected an integer from 1 to 1000000"},
+                        {"data", 2, "TEXT is required"},
+                        {"data nosuchfile", 1, "nosuchfile"},
+                        {"data " + place + "/text.txt --vocab 256", 2, "--vocab: expected an integer from 257 to 1048576"},
+                        {"data " + place + "/text.txt --turns 0", 2, "--turns: expected an integer from 1 to 1000"},
+                        {"data " + place + "/tokens.bin", 1, "tokens.bin holds tokens already"},
                         {"checkpoint --rounds 0", 2, "--rounds: expected an integer from 1 to 1000"},
                         {"checkpoint --every -1", 2, "--every: expected an integer from 0 to 1000000"},
                         {"checkpoint --json " + place, 2, "--json: " + place + " is a directory"},

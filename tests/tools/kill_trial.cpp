@@ -37,7 +37,7 @@ TEST_CASE("kills at random moments of runs that save in the background lose noth
   const std::int64_t kills = number_from_environment("OXRSE_TEST_KILLS", ranks == 1 ? 4 : 2);
   const KilledRun run;
   std::mt19937 random(static_cast<unsigned>(ranks));
-  std::int64_t saved = -1, in_use = 0;
+  std::int64_t saved = -1, later = 0;
   for (std::int64_t kill = 0; kill < kills; ++kill) {
     CAPTURE(kill);
     const std::string options =
@@ -58,7 +58,7 @@ TEST_CASE("kills at random moments of runs that save in the background lose noth
     const io::Checkpoint found =
         io::Checkpoint::open(run.path("run"), [](const std::string& text) { fail("unexpected warning: {}", text); });
     REQUIRE(found.step() >= saved);
-    in_use += found.step() > saved ? 1 : 0;
+    later += found.step() > saved ? 1 : 0;
     saved = found.step();
   }
   CHECK(saved >= 1);
@@ -68,7 +68,7 @@ TEST_CASE("kills at random moments of runs that save in the background lose noth
   CHECK(run.losses("run") == run.losses("truth"));
   CHECK_THAT(run_command("checkpoint diff " + run.path("run") + " " + run.path("truth")).out, Contains("\n0 of "));
   if (std::getenv("OXRSE_TEST_KILLS") != nullptr) {
-    WARN(ranks << " ranks: " << kills << " kills up to step " << saved << ", " << in_use
-               << " of them between a commit and its announcement; the same bits as a run that was never killed");
+    WARN(ranks << " ranks: " << kills << " kills up to step " << saved << ", after " << later
+               << " of them a later one was whole than had been called saved; the same bits as a run that was never killed");
   }
 }

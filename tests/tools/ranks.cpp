@@ -27,6 +27,25 @@ TEST_CASE("runs on 1, 2 and 4 ranks record the same numbers, and one rank prints
   }
 }
 
+TEST_CASE("eval gives the same numbers on any number of ranks, once") {
+  if (!has_mpi()) return;
+  const SmallRun run;
+  REQUIRE(run.train(1, "one").exit_code == 0);
+  const std::string eval = "eval " + run.path("one") + " --json --data " + run.path("text.txt");
+  const CommandResult alone = run_command(eval, "OMP_NUM_THREADS=1");
+  REQUIRE(alone.exit_code == 0);
+  CHECK(Json::parse(alone.out).at("tokens").get<int>() > 10000);
+  for (const int ranks : {2, 3}) {
+    const CommandResult together = run_command(eval, fmt::format("OMP_NUM_THREADS=1 mpirun -n {}", ranks));
+    INFO(together.err);
+    CHECK(together.exit_code == 0);
+    CHECK(together.out == alone.out);
+  }
+  const CommandResult missing = run_command("eval " + run.path("one") + " --data missing.txt", "OMP_NUM_THREADS=1 mpirun -n 2");
+  CHECK(missing.exit_code != 0);
+  CHECK_THAT(missing.err, Contains("missing.txt"));
+}
+
 TEST_CASE("a run goes on with another number of ranks") {
   if (!has_mpi()) return;
   const SmallRun run;

@@ -38,7 +38,7 @@ class Cluster {
  public:
   Cluster() : running_(script("start") == 0) {}
   ~Cluster() {
-    if (running_) script("stop");
+    if (running_ && script("stop") != 0) WARN("Slurm did not stop");
   }
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;

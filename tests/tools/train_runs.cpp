@@ -313,6 +313,67 @@ TEST_CASE("weights can be taken from another run", "[train]") {
   CHECK_THAT(other.err, Contains("embedding.weight") && Contains("48") && Contains("24"));
 }
 
+TEST_CASE("an exported run has its tokenizer, to be used as it is", "[train]") {
+  const Run run;
+  check_done(run.train("--set train.steps=1 --set 'data.tokenizer=null' --set data.bpe_vocab=270"));
+  check_done(run_command("checkpoint export " + run.path("run") + " --out " + run.path("hf") + " --family gpt2"));
+  CHECK(io::read_file(run.path("hf/tokenizer.json")) == io::read_file(run.path("run/tokenizer.json")));
+  CHECK(Json::parse(io::read_file(run.path("hf/tokenizer_config.json"))) ==
+        Json({{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}, {"eos_token", "<|endoftext|>"}}));
+}
+
+TEST_CASE("weights are not taken over to other tokens", "[train]") {
+  const Run run;
+  check_done(run.train("--set train.steps=2"));
+  const std::string init = "--set 'run.init=\"" + run.path("run") + "\"' ";
+  const CommandResult larger = run.train(run.in("larger") + init + "--set model.vocab=300");
+  CHECK(larger.exit_code == 1);
+  CHECK_THAT(larger.err, Contains("is a model of 256 tokens, this run has a vocabulary of 300"));
+
+  // As many tokens, but others: two of them change places.
+  check_done(run_command("data tokenizer " + run.path("text.txt") + " --vocab 280 --out " + run.path("t.json")));
+  Json tokenizer = Json::parse(io::read_file(run.path("t.json")));
+  Json& vocab = tokenizer["model"]["vocab"];
+  std::swap(vocab["a"], vocab["b"]);
+  io::put(run.path("u.json"), tokenizer.dump());
+  const auto with = [&](const std::string& name) { return "--set train.steps=2 --set 'data.tokenizer=\"" + run.path(name) + "\"' "; };
+  check_done(run.train(run.in("t") + with("t.json")));
+  const std::string init_t = "--set 'run.init=\"" + run.path("t") + "\"' ";
+  const CommandResult other = run.train(run.in("u") + with("u.json") + init_t);
+  CHECK(other.exit_code == 1);
+  CHECK_THAT(other.err, Contains("was trained with another tokenizer") && Contains("data.tokenizer"));
+  CHECK_FALSE(fs::exists(run.path("u")));
+  check_done(run.train(run.in("same") + with("t.json") + init_t));
+}
+
+TEST_CASE("eval gives the loss of the run's own evaluation, documents kept apart or not", "[train]") {
+  const Run run;
+  std::string documents;
+  for (int i = 0; i < 60; ++i) documents += R"({"text": "document )" + std::string(static_cast<std::size_t>(i % 9), 'x') + "\"}\n";
+  io::put(run.path("v.jsonl"), documents);
+  std::vector<double> losses;
+  for (const std::string packing : {"stream", "documents"}) {
+    const std::string evaluated = "--set data.validation_fraction=0 --set 'data.validation=\"" + run.path("v.jsonl") +
+                                  "\"' --set train.eval_every=9 --set train.eval_batches=0 --set 'data.packing=\"" + packing + "\"'";
+    check_done(run.train(run.in(packing) + evaluated));
+    const auto metrics = run.metrics(packing);
+    const CommandResult result = run_command("eval " + run.path(packing) + " --data " + run.path("v.jsonl") + " --json");
+    check_done(result);
+    losses.push_back(Json::parse(result.out).at("loss"));
+    CHECK(losses.back() == Approx(metrics.back().at("val_loss").get<double>()).epsilon(1e-9));
+  }
+  CHECK(losses[0] != losses[1]);
+
+  io::put(run.path("single.jsonl"), [] {
+    std::string lines;
+    for (int i = 0; i < 40; ++i) lines += "{\"text\": \"a\"}\n";
+    return lines;
+  }());
+  const CommandResult none = run_command("eval " + run.path("documents") + " --data " + run.path("single.jsonl"));
+  CHECK(none.exit_code == 1);
+  CHECK_THAT(none.err, Contains("no token of 2 samples has a next one in its document"));
+}
+
 TEST_CASE("batches that do not divide are refused with the nearest values", "[train]") {
   const Run run;
   const CommandResult refused = run.train("--set train.global_batch=7 --set train.micro_batch=3");

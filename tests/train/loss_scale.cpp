@@ -1,8 +1,10 @@
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "engine/train/saving.h"
 #include "tests/catch.h"
+#include "tests/comm/ranks.h"
 #include "tests/train/fixture.h"
 
 using namespace oxrse;
@@ -82,4 +84,56 @@ TEST_CASE("an overflow in fp16 skips the step and halves the scale; a checkpoint
   CHECK(resumed.training().optimizer().updates() == 2);
   for (std::int64_t i = 3; i < 6; ++i) CHECK(resumed.step(i).loss == fixture.step(i).loss);
   CHECK(resumed.bits() == fixture.bits());
+}
+
+TEST_CASE("an overflow on one rank: all skip and halve the scale, and a run that goes on has scale and counters", "[loss-scale][N10]") {
+  Config config = tiny_config();
+  config.precision.compute = "fp16";
+  config.precision.loss_scale.hysteresis = 1;
+  config.train.micro_batch = 1;
+  const io::TemporaryDirectory directory;
+  constexpr int kRanks = 3;
+  std::array<std::vector<bool>, kRanks> applied;
+  std::array<optim::LossScaler::State, kRanks> scalers;
+  std::array<std::string, kRanks> bits;
+  const auto errors = comm::testing::run_ranks(
+      kRanks,
+      [&](comm::Communicator& ranks) {
+        const auto rank = static_cast<std::size_t>(ranks.rank());
+        Fixture fixture(config, 1, &ranks);
+        auto* weight = reinterpret_cast<std::uint16_t*>(fixture.training().parameters().parameters()[0].compute.address());
+        for (std::int64_t step = 0; step < 7; ++step) {
+          const std::uint16_t before = *weight;
+          const bool overflows = step == 3 && rank == 1;
+          if (overflows) *weight = 0x7C00;  // infinity
+          applied[rank].push_back(fixture.step(step).applied);
+          if (overflows) *weight = before;
+          if (step != 5 || rank != 0) continue;
+          io::save_checkpoint(
+              directory.path(),
+              {.step = 6,
+               .state = checkpoint_state(fixture.training(), {.step = 6, .skipped = 1, .skipped_in_a_row = 0}, config, &fixture.data()),
+               .config = write_config(config),
+               .tokenizer_json = ""},
+              checkpoint_entries(fixture.training(), config.checkpoint), 0, [](const std::string& text) { fail("{}", text); });
+        }
+        scalers[rank] = fixture.training().scaler().state();
+        bits[rank] = fixture.bits();
+      },
+      {.choice = {.allowed = {}, .keep_tree = true}});
+  for (const std::string& error : errors) CHECK(error.empty());
+  for (std::size_t rank = 0; rank < kRanks; ++rank) {
+    CHECK(applied[rank] == std::vector<bool>{true, true, true, false, true, true, true});
+    CHECK(scalers[rank].scale == 32768);
+    CHECK(scalers[rank].good_steps == 3);
+    CHECK(bits[rank] == bits[0]);
+  }
+  Fixture resumed(config);
+  const auto no_warning = [](const std::string& text) { FAIL(text); };
+  const Progress progress = restore(resumed.training(), io::Checkpoint::open(directory.path(), no_warning), &resumed.data());
+  CHECK(progress.skipped == 1);
+  CHECK(resumed.step(progress.step).applied);
+  CHECK(resumed.training().scaler().state().scale == 32768);
+  CHECK(resumed.training().scaler().state().good_steps == 3);
+  CHECK(resumed.bits() == bits[0]);
 }

@@ -1,9 +1,11 @@
 // Which samples a training reads.
 
 #include <numeric>
+#include <set>
 
 #include "io/data/prefetch.h"
 #include "tests/catch.h"
+#include "tests/comm/ranks.h"
 #include "tests/train/fixture.h"
 
 using namespace oxrse;
@@ -58,4 +60,40 @@ TEST_CASE("samples read ahead train to the same bits", "[training]") {
     }
   }
   CHECK(prefetched.bits() == plain.bits());
+}
+
+TEST_CASE("ranks read their shares ahead: together every sample once", "[training]") {
+  Config config = tiny_config();
+  config.train.global_batch = 12;
+  std::vector<std::vector<std::int64_t>> read(3);
+  std::vector<std::string> bits(3);
+  const auto errors =
+      comm::testing::run_ranks(3,
+                               [&](comm::Communicator& ranks) {
+                                 Fixture fixture(config, 1, &ranks);
+                                 const Noting noting(fixture.data());
+                                 {
+                                   const io::PrefetchedDataset data(noting, config.train.context, 2 * config.train.micro_batch,
+                                                                    fixture.training().samples_of_step());
+                                   for (std::int64_t step = 0; step < 4; ++step) fixture.training().step(&data, step);
+                                 }
+                                 read[static_cast<std::size_t>(ranks.rank())] = noting.numbers();
+                                 bits[static_cast<std::size_t>(ranks.rank())] = fixture.bits();
+                               },
+                               {.choice = {.allowed = {}, .keep_tree = true}});
+  for (const std::string& error : errors) CHECK(error.empty());
+  std::multiset<std::int64_t> all;
+  for (const auto& numbers : read) {
+    CHECK(std::ranges::is_sorted(numbers));  // no sample is read twice
+    for (const std::int64_t n : numbers) {
+      if (n < 4 * 12) all.insert(n);  // of the steps that were made
+    }
+  }
+  std::multiset<std::int64_t> expected;
+  for (std::int64_t n = 0; n < 4 * 12; ++n) expected.insert(n);
+  CHECK(all == expected);
+
+  Fixture alone(config);
+  for (std::int64_t step = 0; step < 4; ++step) alone.step(step);
+  for (const std::string& b : bits) CHECK((b == alone.bits()));
 }

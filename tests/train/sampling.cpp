@@ -46,6 +46,15 @@ TEST_CASE("top-k and top-p cut the tail", "[sampling]") {
   CHECK(shares(logits, {.top_p = 0.81})[1] > 0.15);
 }
 
+TEST_CASE("rows that pad the vocabulary are never drawn", "[sampling]") {
+  const std::vector<double> logits = {1, 2, 9, 9};
+  const auto two = shares(logits, {.vocab = 2});
+  CHECK(two[2] + two[3] == 0);
+  CHECK(std::abs(two[1] - std::exp(2) / (std::exp(1) + std::exp(2))) <= 0.015);
+  CHECK(draw(logits, {.temperature = 0, .vocab = 2}, 0) == 1);
+  CHECK(draw(logits, {.temperature = 0, .vocab = 50}, 0) == 2);
+}
+
 TEST_CASE("extreme logits draw the right token", "[sampling]") {
   const double infinity = std::numeric_limits<double>::infinity();
   CHECK(draw(std::vector<double>{-infinity, 1e4, -1e4}, {}, 0) == 1);

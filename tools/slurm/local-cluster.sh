@@ -56,7 +56,7 @@ SlurmdUser=$(id -un)
 AuthType=auth/munge
 CredType=cred/munge
 # A job that is requeued starts again after cred_expire seconds.
-AuthInfo=socket=$dir/munge.socket,cred_expire=3
+AuthInfo=socket=$dir/munge.socket,cred_expire=5
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/spool-%n
 SlurmctldPidFile=$dir/slurmctld.pid
@@ -80,6 +80,8 @@ KillWait=10
 NodeName=n[1-2] NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + 2))] CPUs=$((cpus < 4 ? 4 : cpus)) RealMemory=1000 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
 CONF
+  # Otherwise slurmd looks for a cgroup file system, which containers may not have.
+  echo "CgroupPlugin=cgroup/v1" >"$dir/cgroup.conf"
 }
 
 start_munge() {
