@@ -79,7 +79,7 @@ std::int64_t JointSave::exchange() {
   }
   if (failures.empty()) return bytes;
   if (first()) io::abandon_save(checkpoints_, step_);
-  throw AgreedError(failures);
+  throw AgreedError(fmt::format("checkpoint of step {} not saved: {}", step_, failures));
 }
 
 void JointSave::commit(const io::CheckpointState& state, std::int64_t keep, const io::Warn& warn) {
