@@ -60,7 +60,7 @@ def peer_loss(torch, model, ids):
 
 def check(binary, family, folder):
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
     def path(name):
         return os.path.join(folder, f"{family}-{name}")
@@ -83,7 +83,8 @@ def check(binary, family, folder):
 
     model = AutoModelForCausalLM.from_pretrained(path("hf"), dtype=torch.float32)
     model.eval()
-    tokenizer = AutoTokenizer.from_pretrained(path("hf"))
+    # For qwen2, AutoTokenizer takes Qwen2's pattern whatever the files say (transformers 5); the tokenizer of the files is this class's.
+    tokenizer = (PreTrainedTokenizerFast if family == "qwen2" else AutoTokenizer).from_pretrained(path("hf"))
     with open(path("eval.txt"), encoding="utf-8") as file:
         text = file.read()
     ids = tokenizer(text, add_special_tokens=False)["input_ids"] + [tokenizer.convert_tokens_to_ids("<|endoftext|>")]
