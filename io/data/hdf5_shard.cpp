@@ -112,7 +112,8 @@ std::shared_ptr<const TokenShard> open_hdf5_shard(const std::filesystem::path& p
   const TokenShard::Layout layout{.offset = hdf5::offset_of(tokens),
                                   .count = count_of(tokens),
                                   .bytes_per_token = width_of(tokens, name),
-                                  .fingerprint = static_cast<std::uint64_t>(read_attribute(file, name, "xxh3"))};
+                                  .fingerprint = static_cast<std::uint64_t>(read_attribute(file, name, "xxh3")),
+                                  .tokenizer = static_cast<std::uint64_t>(read_attribute(file, name, "tokenizer"))};
   require(layout.count > 0, "{}: /tokens is empty", name);
   const std::int64_t end = layout.offset + layout.count * layout.bytes_per_token;
   require(layout.offset > 0 && end <= mapped.size(),

@@ -81,14 +81,20 @@ std::string cache_key(const Source& source, const TextOptions& options, std::uin
 
 OpenedSource open_cached(const fs::path& directory) {
   require(fs::exists(directory / "dataset.json"), "{} has no dataset.json", directory.string());
-  return open_tokens(find_source(directory.string()));
+  return open_tokens(find_source(directory.string()), nullptr);
 }
 
 }  // namespace
 
-OpenedSource open_tokens(const Source& source) {
+OpenedSource open_tokens(const Source& source, const Tokenizer* tokenizer) {
   Shards shards;
-  for (const fs::path& file : source.files) shards.push_back(open_token_shard(file));
+  for (const fs::path& file : source.files) {
+    shards.push_back(open_token_shard(file));
+    const std::uint64_t made_by = shards.back()->tokenizer();
+    require(tokenizer == nullptr || made_by == 0 || made_by == tokenizer->fingerprint(),
+            "{}: its tokens were made with another tokenizer; give the one that they were prepared with, or prepare the text again",
+            file.string());
+  }
   OpenedSource opened;
   const fs::path index_file = fs::path(source.name) / "dataset.json";
   if (!fs::exists(index_file)) {
@@ -107,7 +113,7 @@ OpenedSource open_tokens(const Source& source) {
 
 OpenedSource open_source(const Source& source, const Tokenizer* tokenizer, const fs::path& cache, const TextOptions& options,
                          const OnProgress& progress) {
-  if (source.kind == Source::Kind::Tokens) return open_tokens(source);
+  if (source.kind == Source::Kind::Tokens) return open_tokens(source, tokenizer);
   require(tokenizer != nullptr,
           "{} is text, which needs a tokenizer: set data.tokenizer to \"bytes\" or a tokenizer.json, or data.bpe_vocab", source.name);
   const fs::path directory = cache / ("tokens-" + cache_key(source, options, tokenizer->fingerprint()));

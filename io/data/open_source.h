@@ -18,8 +18,9 @@ struct OpenedSource {
   std::string rebuilt;  // why what the cache held was made again; empty when it was not
 };
 
-/// Opens shards as one stream; see DatasetWriter and open_token_shard.
-OpenedSource open_tokens(const Source& source);
+/// Opens shards as one stream; see DatasetWriter and open_token_shard. Shards that say that another tokenizer than `tokenizer` made them
+/// are refused.
+OpenedSource open_tokens(const Source& source, const Tokenizer* tokenizer = nullptr);
 
 /// Opens the tokens of any source. Text is tokenised once, into `cache`/tokens-KEY where KEY is a hash of the text, the options and the
 /// tokenizer. Processes that do so at once each work, and one of them wins. What is damaged in the cache is made again.

@@ -20,6 +20,7 @@ class TokenShard {
     std::int64_t count = 0;         // of tokens
     int bytes_per_token = 2;        // 2 or 4; unsigned and little-endian
     std::uint64_t fingerprint = 0;  // of the tokens, whatever file they are in
+    std::uint64_t tokenizer = 0;    // Tokenizer::fingerprint of the one that made them, 0 where the format does not say
   };
   /// `documents`: the tokens that documents start at, ascending; without it they end after an end-of-text token.
   TokenShard(std::filesystem::path path, MappedFile file, const Layout& layout, std::optional<std::vector<std::int64_t>> documents);
@@ -27,6 +28,7 @@ class TokenShard {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::int64_t size() const { return layout_.count; }
   [[nodiscard]] std::uint64_t fingerprint() const { return layout_.fingerprint; }
+  [[nodiscard]] std::uint64_t tokenizer() const { return layout_.tokenizer; }
   [[nodiscard]] const std::optional<std::vector<std::int64_t>>& documents() const { return documents_; }
   /// Tokens begin, begin + 1, ...; ids of 2^31 and above come out negative.
   void read(std::int64_t begin, std::span<std::int32_t> tokens) const;

@@ -235,6 +235,9 @@ TEST_CASE("shards are written and read again, over several of them", "[data]") {
   writer.finish();
   const Source source = find_source((directory / "out").string());
   CHECK(source.files.size() == 5);
+  const BpeTokenizer other(train_on(kSmallText, 260));
+  CHECK(open_tokens(source, bytes.get()).tokens.size() == 20);
+  CHECK_THAT(message_of([&] { open_tokens(source, &other); }), Contains("shard_00000.h5") && Contains("made with another tokenizer"));
   const TokenStream stream = open_tokens(source).tokens;
   std::vector<std::int32_t> tokens(20);
   stream.read(0, tokens);
