@@ -56,7 +56,7 @@ struct Mma {
 /// The same in f32 without tensor cores, which would round to 10 bits.
 template <>
 struct Mma<float> {
-  static constexpr int kUnroll = 1;  // a step is 128 multiplications: nvcc would take minutes
+  static constexpr int kUnroll = 1;  // a step is 128 multiplications: nvcc would take a minute
 
   struct A {
     float v[2][16];  // rows l/4 and l/4 + 8
