@@ -19,7 +19,7 @@ std::vector<Pruned> prune(const std::filesystem::path& path, std::int64_t keep, 
     result.push_back(entry);
   }
   require(!result.empty(), "{} holds no checkpoint (no step_... directory)", path.string());
-  require(kept > 0, "{} holds no whole checkpoint, so nothing is removed: {}", path.string(), result.front().damage.front());
+  if (kept == 0) fail("{} holds no whole checkpoint, so nothing is removed: {}", path.string(), result.front().damage.front());
   for (const StepDirectory& aside : directories_set_aside(checkpoints)) result.push_back({aside.path, false, {}});
   for (const Pruned& entry : result) {
     if (!entry.kept && !dry_run) remove_checkpoint(entry.directory);
