@@ -30,7 +30,7 @@ int open_or_fail(const std::filesystem::path& path, int flags, std::string_view 
 
 }  // namespace
 
-InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)), descriptor_(open_or_fail(path_, O_RDONLY, "open")) {
+InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)), descriptor_(open_or_fail(path_, O_RDONLY | O_NONBLOCK, "open")) {
   struct stat status {};
   if (::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode)) {
     size_ = status.st_size;

@@ -54,7 +54,7 @@ std::filesystem::path parent_of(const std::filesystem::path& path) { return path
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  const Descriptor file(path, O_RDONLY);
+  const Descriptor file(path, O_RDONLY | O_NONBLOCK);  // nobody may ever write to a pipe
   struct stat status {};
   require(::fstat(file.get(), &status) == 0, "cannot read {}: {}", path.string(), std::strerror(errno));
   require(S_ISREG(status.st_mode), "{} is not a regular file", path.string());

@@ -76,11 +76,15 @@ struct PrepareOptions {
   io::TokeniseOptions tokenise;
 };
 
+constexpr double kMostGib = 1 << 30;  // so that its bytes are an int64; NaN is not below it
+
 io::TokeniseOptions tokenise_options(const PrepareOptions& options) {
   using LineEnds = io::TextOptions::LineEnds;
   io::TokeniseOptions result = options.tokenise;
   result.text.nfc = options.normalise == "nfc";
   result.text.line_ends = options.line_ends == "lf" ? LineEnds::Lf : options.line_ends == "keep" ? LineEnds::Keep : LineEnds::Auto;
+  require(options.deduplicate_gib <= kMostGib, "--deduplicate-memory {}: expected a number of GiB up to {}", options.deduplicate_gib,
+          kMostGib);
   result.text.deduplicate_bytes = static_cast<std::int64_t>(options.deduplicate_gib * static_cast<double>(1 << 30));
   return result;
 }

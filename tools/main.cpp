@@ -116,9 +116,9 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "error: out of memory\n");
+    std::fputs("error: out of memory\n", stderr);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
+    std::fputs(fmt::format("error: {}\n", error.what()).c_str(), stderr);
   }
   return kFailed;
 }

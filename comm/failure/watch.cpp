@@ -19,7 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{3};  // for the top of the tree to answer
+constexpr std::chrono::seconds kPatience{3};         // for the top of the tree to answer
+constexpr std::chrono::milliseconds kSettling{200};  // for the deaths that one death causes, which may be heard of before it
 
 /// Between guards.
 struct Word {
@@ -34,8 +35,13 @@ struct Word {
   bool graceful = false;  // Report, Stop: ranks know already and are about to end
   std::int32_t rank = 0;
   std::uint64_t token = 0;
+  std::int64_t time = 0;  // Report: when it happened, in nanoseconds of the machines' clocks
   std::array<char, 800> text{};
 };
+
+std::int64_t time_now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 /// A neighbour in the tree.
 struct Neighbour {
@@ -52,6 +58,7 @@ class Watch {
   void run() {
     while (!over_) {
       wait_for_news();
+      if (!over_ && settled_ && Clock::now() >= *settled_) stop(false);
       if (!over_ && deadline_ && Clock::now() >= *deadline_) end_rank();
     }
   }
@@ -66,7 +73,8 @@ class Watch {
   void admit();
   void read_word(std::size_t which);
   void lost(std::size_t which);
-  void report(const std::string& text, bool graceful);
+  void report(const std::string& text, bool graceful, std::int64_t time = time_now());
+  void print_cause();
   void stop(bool graceful);
   void end_rank();
   [[nodiscard]] Word word(Word::Kind kind, const std::string& text = "", bool graceful = false) const;
@@ -81,6 +89,9 @@ class Watch {
   Socket listening_;
   std::vector<Neighbour> neighbours_;
   bool stopping_ = false, over_ = false;
+  std::string cause_;  // at the top of the tree: the earliest of what has been reported
+  std::int64_t cause_time_ = 0;
+  std::optional<Clock::time_point> settled_;   // when to take it for the cause
   std::optional<Clock::time_point> deadline_;  // when to end
 };
 
@@ -88,9 +99,11 @@ void Watch::wait_for_news() {
   std::vector<pollfd> polled{{control_.descriptor(), POLLIN, 0}, {place_.size > 1 ? listening_.descriptor() : -1, POLLIN, 0}};
   for (const Neighbour& n : neighbours_) polled.push_back({n.connection.descriptor(), POLLIN, 0});
   int wait_ms = -1;
-  if (deadline_) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now());
-    wait_ms = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+  for (const auto& time : {settled_, deadline_}) {
+    if (!time) continue;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*time - Clock::now());
+    const int ms = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+    wait_ms = wait_ms < 0 ? ms : std::min(wait_ms, ms);
   }
   if (poll(polled.data(), polled.size(), wait_ms) <= 0) return;
   if (polled[0].revents != 0) read_order();
@@ -174,7 +187,7 @@ void Watch::admit() {
 void Watch::read_word(std::size_t which) {
   Word word;
   if (!receive_all(neighbours_[which].connection.descriptor(), &word, sizeof word)) return lost(which);
-  if (word.kind == Word::Kind::Report) report(word.text.data(), word.graceful);
+  if (word.kind == Word::Kind::Report) report(word.text.data(), word.graceful, word.time);
   if (word.kind == Word::Kind::Stop) stop(word.graceful);
   if (word.kind == Word::Kind::Left) neighbours_.erase(neighbours_.begin() + static_cast<std::ptrdiff_t>(which));
 }
@@ -189,25 +202,36 @@ void Watch::lost(std::size_t which) {
          false);
 }
 
-/// Something has happened: to the top of the tree, where it is printed once, and from there to all. A guard whose rank is gone stays for
-/// that long, so that those below it hear of it too.
-void Watch::report(const std::string& text, bool graceful) {
+/// Something has happened: to the top of the tree, where the earliest of what happens together is printed once, and from there to all. (A
+/// rank whose MPI library gives up because another one died is not what to look for.) A guard whose rank is gone stays for that long, so
+/// that those below it hear of it too.
+void Watch::report(const std::string& text, bool graceful, std::int64_t time) {
   if (stopping_) return;
   const auto above = std::find_if(neighbours_.begin(), neighbours_.end(), [](const Neighbour& n) { return n.above; });
   if (above != neighbours_.end()) {
     if (!control_.is_open()) deadline_ = Clock::now() + kPatience;
-    return say(*above, word(Word::Kind::Report, text, graceful));
+    Word report = word(Word::Kind::Report, text, graceful);
+    report.time = time;
+    return say(*above, report);
   }
-  if (!text.empty()) {
-    const std::string line = "error: " + text + "\n";
-    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
-  }
-  stop(graceful);
+  if (text.empty()) return stop(graceful);
+  if (cause_.empty()) settled_ = Clock::now() + kSettling;
+  if (!cause_.empty() && cause_time_ <= time) return;
+  cause_ = text;
+  cause_time_ = time;
+}
+
+void Watch::print_cause() {
+  if (cause_.empty()) return;
+  const std::string line = "error: " + cause_ + "\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
 
 void Watch::stop(bool graceful) {
   if (stopping_) return;
   stopping_ = true;
+  settled_.reset();
+  print_cause();
   for (const Neighbour& n : neighbours_) {
     if (!n.above) say(n, word(Word::Kind::Stop, "", graceful));
   }
@@ -220,7 +244,7 @@ void Watch::end_rank() {
 }
 
 Word Watch::word(Word::Kind kind, const std::string& text, bool graceful) const {
-  Word word{.kind = kind, .graceful = graceful, .rank = place_.rank, .token = place_.token, .text = {}};
+  Word word{.kind = kind, .graceful = graceful, .rank = place_.rank, .token = place_.token, .time = 0, .text = {}};
   text.copy(word.text.data(), word.text.size() - 1);
   return word;
 }

@@ -54,6 +54,8 @@ Plan make_plan(const Config& config, const nn::ModelConfig& model, const paralle
   std::int64_t own_bytes = 0, own = 0;
   for (const io::CheckpointEntry& entry : saved) own_bytes += entry.tensor.bytes();
   for (const nn::Parameter& p : training.parameters().parameters()) own += p.own.count();
+  require(own > 0, "parallel.zero {} leaves this rank without a single one of {} parameters: start fewer ranks, or set parallel.zero to 0",
+          config.parallel.zero, plan.parameters);
   plan.saved_bytes = own_bytes / own * plan.parameters;  // every element has as many
   if (Checkpointer::copies(config)) plan.snapshot_bytes = io::Snapshot::bytes_for(entries_to_save(training, config.checkpoint));
   if (config.checkpoint.peer) plan.peer_bytes = 2 * plan.saved_bytes;  // the last one stays until the next is whole

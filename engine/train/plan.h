@@ -24,7 +24,9 @@ struct Plan {
   double tokens = 0;                     // of a step of all ranks
   double model_flops = 0;                // of a step, without recomputation: what "model FLOPs utilisation" counts
 
-  [[nodiscard]] std::int64_t total_bytes() const { return memory.total() + snapshot_bytes + peer_bytes + communication_bytes + process_bytes; }
+  [[nodiscard]] std::int64_t total_bytes() const {
+    return memory.total() + snapshot_bytes + peer_bytes + communication_bytes + process_bytes;
+  }
 };
 
 /// Plans the training (step, evaluation, samples) of `config` with the resolved `model`, of one rank of `group`.

@@ -62,12 +62,12 @@ void Ranks::connect(const Config& config) {
   communicator_->advance_in_background();
 }
 
-int Ranks::threads() const {
+int threads_of_rank(const comm::MpiSession& session) {
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return cpu_threads();
   // Slurm does not always bind a task to the processors that it was given.
   const char* given = std::getenv("SLURM_CPUS_PER_TASK");
   if (given != nullptr) return std::clamp(std::atoi(given), 1, cpu_threads());
-  return std::max(1, cpu_threads() / session_.ranks_sharing_processors());
+  return std::max(1, cpu_threads() / session.ranks_sharing_processors());
 }
 
 void Ranks::first_alone(const std::function<void()>& work) {

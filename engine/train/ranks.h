@@ -10,6 +10,10 @@
 
 namespace oxrse::train {
 
+/// Threads for a rank: OMP_NUM_THREADS when set, otherwise what srun --cpus-per-task gives, otherwise its share of the processors that
+/// ranks of this machine use together.
+int threads_of_rank(const comm::MpiSession& session);
+
 /// The data-parallel ranks of a run or an evaluation: one without a launcher, otherwise those of MPI. Only the first prints on stdout. Make
 /// it after StopRequests, because MPI and communicators start threads.
 class Ranks {
@@ -28,9 +32,7 @@ class Ranks {
   /// Whether no other rank of its machine comes before it.
   [[nodiscard]] bool first_of_node() const { return session_.local_rank() == 0; }
   [[nodiscard]] int size() const { return session_.size(); }
-  /// Threads for a rank: OMP_NUM_THREADS when set, otherwise what srun --cpus-per-task gives, otherwise its share of the processors that
-  /// ranks of this machine use together.
-  [[nodiscard]] int threads() const;
+  [[nodiscard]] int threads() const { return threads_of_rank(session_); }
 
   /// Calls `work` on the first rank and then on the others, which find what it wrote.
   void first_alone(const std::function<void()>& work);

@@ -9,15 +9,10 @@
 
 namespace oxrse::train {
 
-namespace {
-
-/// A terminal that went away does not end a run.
 void show(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
 }
-
-}  // namespace
 
 std::string format_duration(double seconds) {
   const std::int64_t s = std::lround(seconds);

@@ -8,6 +8,10 @@
 
 namespace oxrse::train {
 
+/// Prints `text` at once. That nobody can read it any more, because the terminal or the pipe is gone, does not end a run: it is not an
+/// error.
+void show(const std::string& text);
+
 /// What a person sees of a run: notes, one aligned line a logged step, and on a terminal a progress bar below them.
 class Terminal {
  public:

@@ -38,16 +38,15 @@ double milliseconds(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
-void warn(const std::string& text) { fmt::print(stderr, "warning: {}\n", text); }
+void warn(const std::string& text) { std::fputs(("warning: " + text + "\n").c_str(), stderr); }  // whether or not anybody reads it
 
 /// One line about long work before training, redrawn on a terminal.
 void show_progress(const io::Progress& progress) {
   if (isatty(STDOUT_FILENO) == 0) return;
   const bool done = progress.done >= progress.total;
-  fmt::print("\r\033[K{} {:.0f}%{}", progress.what,
-             100.0 * static_cast<double>(progress.done) / static_cast<double>(std::max<std::int64_t>(progress.total, 1)),
-             done ? "\r\033[K" : "");
-  std::fflush(stdout);
+  show(fmt::format("\r\033[K{} {:.0f}%{}", progress.what,
+                   100.0 * static_cast<double>(progress.done) / static_cast<double>(std::max<std::int64_t>(progress.total, 1)),
+                   done ? "\r\033[K" : ""));
 }
 
 /// Where the checkpoint is that a run goes on from, if there is one. Refuses a directory that holds another run.
@@ -179,12 +178,12 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks)
     io::Checkpoint::load(*resumed, warn, io::Need::Everything, [&](const io::Checkpoint& checkpoint) {
       require_same_run(checkpoint, effective);
       progress_ = restore(*training_, checkpoint, data_.train.get());
-      fmt::print("resumed  {} at step {}\n", checkpoint.directory().string(), progress_.step);
+      show(fmt::format("resumed  {} at step {}\n", checkpoint.directory().string(), progress_.step));
     });
   } else if (initial) {
     load_weights(context_, training_->parameters(), *initial);
     training_->optimizer().round_weights(context_);
-    fmt::print("weights  from {}\n", initial->directory().string());
+    show(fmt::format("weights  from {}\n", initial->directory().string()));
   } else {
     training_->initialize();
   }
@@ -247,28 +246,27 @@ void Run::end_copies() {
 }
 
 void Run::print_header(const Plan& plan) const {
-  fmt::print("oxrse {} ({})\n", build_info().version, build_info().commit);
-  fmt::print("run      {} in {}\n", config_.run.name, config_.directory());
-  fmt::print("model    {} parameters: {} layers, width {}, {} heads ({} key/value), vocabulary {}, context {}\n",
-             format_count(static_cast<double>(plan.parameters)), model_.layers, model_.width, model_.heads, model_.kv_heads, model_.vocab,
-             model_.context);
-  fmt::print("data     {}\n", data_.train->describe());
-  for (const std::string& note : data_.notes) fmt::print("         {}\n", note);
-  if (data_.validation) fmt::print("         evaluation: {}\n", data_.validation->describe());
-  fmt::print("step     {} tokens: {} micro-batches of {} samples of {} tokens; {} FLOP\n", static_cast<std::int64_t>(plan.tokens),
-             config_.micro_batches(), config_.train.micro_batch, config_.train.context, format_count(plan.model_flops));
-  fmt::print("memory   {} planned: weights {}, gradients {}, optimizer {}, activations {}, workspace {}, snapshot {}, process {}{}\n",
-             format_bytes(static_cast<double>(plan.total_bytes())), format_bytes(static_cast<double>(plan.memory[Memory::Weights])),
-             format_bytes(static_cast<double>(plan.memory[Memory::Gradients])),
-             format_bytes(static_cast<double>(plan.memory[Memory::Optimizer])),
-             format_bytes(static_cast<double>(plan.memory[Memory::Activations])),
-             format_bytes(static_cast<double>(plan.memory[Memory::Workspace])), format_bytes(static_cast<double>(plan.snapshot_bytes)),
-             format_bytes(static_cast<double>(plan.process_bytes)),
-             plan.peer_bytes > 0 ? ", peer copies " + format_bytes(static_cast<double>(plan.peer_bytes)) : "");
+  show(fmt::format("oxrse {} ({})\n", build_info().version, build_info().commit));
+  show(fmt::format("run      {} in {}\n", config_.run.name, config_.directory()));
+  show(fmt::format("model    {} parameters: {} layers, width {}, {} heads ({} key/value), vocabulary {}, context {}\n",
+                   format_count(static_cast<double>(plan.parameters)), model_.layers, model_.width, model_.heads, model_.kv_heads,
+                   model_.vocab, model_.context));
+  show(fmt::format("data     {}\n", data_.train->describe()));
+  for (const std::string& note : data_.notes) show(fmt::format("         {}\n", note));
+  if (data_.validation) show(fmt::format("         evaluation: {}\n", data_.validation->describe()));
+  show(fmt::format("step     {} tokens: {} micro-batches of {} samples of {} tokens; {} FLOP\n", static_cast<std::int64_t>(plan.tokens),
+                   config_.micro_batches(), config_.train.micro_batch, config_.train.context, format_count(plan.model_flops)));
+  show(fmt::format("memory   {} planned: weights {}, gradients {}, optimizer {}, activations {}, workspace {}, snapshot {}, process {}{}\n",
+                   format_bytes(static_cast<double>(plan.total_bytes())), format_bytes(static_cast<double>(plan.memory[Memory::Weights])),
+                   format_bytes(static_cast<double>(plan.memory[Memory::Gradients])),
+                   format_bytes(static_cast<double>(plan.memory[Memory::Optimizer])),
+                   format_bytes(static_cast<double>(plan.memory[Memory::Activations])),
+                   format_bytes(static_cast<double>(plan.memory[Memory::Workspace])),
+                   format_bytes(static_cast<double>(plan.snapshot_bytes)), format_bytes(static_cast<double>(plan.process_bytes)),
+                   plan.peer_bytes > 0 ? ", peer copies " + format_bytes(static_cast<double>(plan.peer_bytes)) : ""));
   const bool on_cpu = find_device(config_.run.device) == nullptr;
-  fmt::print("device   {}, {} threads{}, {}\n", on_cpu ? "cpu" : config_.run.device, ranks_.threads(),
-             ranks_.size() > 1 ? fmt::format(" for each of {} ranks", ranks_.size()) : "", config_.precision.compute);
-  std::fflush(stdout);
+  show(fmt::format("device   {}, {} threads{}, {}\n", on_cpu ? "cpu" : config_.run.device, ranks_.threads(),
+                   ranks_.size() > 1 ? fmt::format(" for each of {} ranks", ranks_.size()) : "", config_.precision.compute));
 }
 
 void Run::execute() {

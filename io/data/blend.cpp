@@ -28,6 +28,8 @@ BlendDataset::BlendDataset(std::vector<Part> parts) : parts_(std::move(parts)), 
   for (const Part& part : parts_) {
     require(part.weight > 0 && std::isfinite(part.weight), "a weight of {} in a blend; weights are above 0", part.weight);
     sums_.push_back(sums_.back() + part.weight);
+    require(sums_.back() > sums_[sums_.size() - 2] && std::isfinite(sums_.back()),
+            "a weight of {} in a blend is too far from the others, which are {} together", part.weight, sums_[sums_.size() - 2]);
   }
 }
 

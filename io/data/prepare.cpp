@@ -46,6 +46,7 @@ fs::path make_unfinished(const fs::path& out) {
 
 TokeniseSummary prepare(const std::vector<fs::path>& files, const Tokenizer& tokenizer, const fs::path& directory,
                         const TokeniseOptions& options, const OnProgress& progress) {
+  require(!directory.empty(), "the name of the directory to write is empty");
   const fs::path out = without_slash(directory);
   require_new(out);
   const fs::path work = make_unfinished(out);

@@ -61,6 +61,7 @@ std::int64_t bytes_needed(const SafeTensor& tensor) {
 
 SafeTensor read_tensor(const Json& json, std::int64_t data_begin, std::int64_t data_bytes) {
   require(json.is_object() && json.size() == 3, "expected dtype, shape and data_offsets");
+  require(json.at("dtype").is_string() && json.at("shape").is_array(), "dtype must be a text and shape a list of sizes");
   SafeTensor tensor;
   tensor.dtype = json.at("dtype").get<std::string>();
   tensor.shape.reserve(json.at("shape").size());

@@ -141,6 +141,21 @@ TEST_CASE("a launcher that kills all ranks is one line, not one a rank", "[guard
   CHECK(std::count(printed.begin(), printed.end(), '\n') == 1);
 }
 
+TEST_CASE("of two deaths the earlier is named, even when news of it comes later", "[guard]") {
+  const Ranks ranks(go_on_for_ever);
+  pid_t between = 0;  // the guard of rank 1, through which rank 0 hears of rank 3
+  std::ifstream(fmt::format("/proc/{0}/task/{0}/children", ranks.process(1))) >> between;
+  REQUIRE(between > 0);
+  kill(between, SIGSTOP);
+  kill(ranks.process(3), SIGKILL);
+  std::this_thread::sleep_for(20ms);
+  kill(ranks.process(0), SIGKILL);
+  std::this_thread::sleep_for(20ms);
+  kill(between, SIGCONT);
+  CHECK(ranks.ends() == std::vector<int>(kRanks, -SIGKILL));
+  CHECK_THAT(ranks.printed(), Catch::Matchers::StartsWith("error: rank 3 died at step 7"));
+}
+
 TEST_CASE("ranks that end well, one long before the others, leave no word", "[guard]") {
   const Ranks ranks([](int rank, Guard& /*guard*/) { std::this_thread::sleep_for(rank * 100ms); });
   CHECK(ranks.ends() == std::vector<int>(kRanks, 0));

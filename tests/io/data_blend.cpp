@@ -68,6 +68,8 @@ TEST_CASE("weights that make no sense are refused", "[data]") {
   };
   CHECK_THAT(refusal(blend_of(directory, {1, 0})), Contains("data.train[1].weight is 0"));
   CHECK_THAT(refusal(blend_of(directory, {-1, 1})), Contains("data.train[0].weight is -1"));
+  CHECK_THAT(refusal(blend_of(directory, {1e308, 1e308})), Contains("too far from the others"));
+  CHECK_THAT(refusal(blend_of(directory, {1e20, 1e-20})), Contains("too far from the others"));
   CHECK_THAT(refusal(Json::array({Json{{"source", "a"}}})), Contains("data.train[0] is"));
   CHECK_THAT(refusal(Json::array()), Contains("data.train is"));
   CHECK_THAT(refusal(3), Contains("data.train is 3"));

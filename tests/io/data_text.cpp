@@ -279,10 +279,8 @@ TEST_CASE("a flipped byte in a shard is named, and what is damaged in the cache 
   CHECK_THAT(damage([&] { std::filesystem::remove(cached / "dataset.json"); }), Contains("no dataset.json"));
 }
 
-TEST_CASE("pipes, empty shards and fractions of nothing are refused with their names", "[data]") {
+TEST_CASE("empty shards and fractions of nothing are refused with their names", "[data]") {
   TemporaryDirectory directory;
-  REQUIRE(::mkfifo((directory / "pipe").c_str(), 0600) == 0);
-  CHECK_THAT(refusal(directory, "pipe"), Contains("pipe is neither a file nor a directory"));
   write_text(directory / "empty.bin", "");
   CHECK_THAT(refusal(directory, "empty.bin"), Contains("empty.bin is empty"));
   write_text(directory / "t.txt", kSmallText);

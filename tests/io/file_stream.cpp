@@ -1,5 +1,7 @@
 #include "io/file_stream.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -50,6 +52,9 @@ TEST_CASE("errors of files name the file") {
   const TemporaryDirectory dir;
   CHECK_THROWS_WITH(InputFile(dir / "absent"), Catch::Contains("absent") && Catch::Contains("No such file"));
   CHECK_THROWS_WITH(InputFile(dir.path()), Catch::Contains("not a regular file"));
+  REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);  // opening one waits for a writer, unless it is told not to
+  CHECK_THROWS_WITH(InputFile(dir / "pipe"), Catch::Contains("not a regular file"));
+  CHECK_THROWS_WITH(MappedFile(dir / "pipe"), Catch::Contains("not a regular file"));
   CHECK_THROWS_WITH(AtomicFile(dir / "no" / "such"), Catch::Contains("No such file"));
   write_file_atomically(dir / "short", "12345");
   std::byte out[4];

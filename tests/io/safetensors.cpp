@@ -95,6 +95,10 @@ TEST_CASE("malicious and damaged safetensors headers are refused with the reason
              Contains("tensor b begins"));
   CHECK_THAT(why_refused(file_with("{\"__metadata__\":{\"a\":1},\"a\":" + good + "}", data)), Contains("strings only"));
   CHECK_THAT(why_refused(file_with("{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", data)), Contains("expected dtype, shape and data_offsets"));
+  for (const char* wrong : {R"("dtype":5,"shape":[2])", R"("dtype":"F32","shape":null)", R"("dtype":"F32","shape":{"a":2})"}) {
+    CHECK_THAT(why_refused(file_with(std::string("{\"a\":{") + wrong + ",\"data_offsets\":[0,8]}}", data)),
+               Contains("shape a list of sizes"));
+  }
   CHECK_THAT(why_refused(file_with("{\"a\":{\"dtype\":1,\"shape\":[2],\"data_offsets\":[0,8]}}", data)), Contains("tensor a"));
   CHECK_THAT(why_refused(file_with("[]", "")), Contains("does not start"));
 }

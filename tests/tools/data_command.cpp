@@ -89,7 +89,8 @@ TEST_CASE("what prepare is told about text") {
                                Contains("1 invalid files or lines were left out:") && Contains("a.jsonl:2: not valid JSON"));
   CHECK(std::filesystem::exists(in + "out/shard_00002.h5"));
   CHECK_THAT(run_command("data inspect " + in + "out").out, Contains(": two\\n\n"));
-  for (const char* wrong : {"--on-error maybe", "--normalise nfd", "--line-ends crlf", "--shard-tokens 0", "--deduplicate-memory -1"}) {
+  for (const char* wrong : {"--on-error maybe", "--normalise nfd", "--line-ends crlf", "--shard-tokens 0", "--deduplicate-memory -1",
+                            "--deduplicate --deduplicate-memory nan", "--deduplicate-memory 1e300"}) {
     const CommandResult refused = run_command("data prepare " + in + "a.jsonl --tokenizer bytes --out " + in + "other " + wrong);
     CHECK(refused.exit_code != 0);
     CHECK_THAT(refused.err, Contains(std::string(wrong).substr(0, std::string(wrong).find(' '))));

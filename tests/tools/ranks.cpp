@@ -85,6 +85,16 @@ TEST_CASE("ranks share the optimizer and the files, and a run goes on with any n
   CHECK_THAT(diff.out, Contains("\n0 of ") || Catch::Matchers::StartsWith("0 of "));
 }
 
+TEST_CASE("a rank that would own nothing is refused") {
+  if (!has_mpi()) return;
+  const SmallRun run;
+  std::string tiny = "--set train.global_batch=4 --set parallel.zero=1";
+  for (const char* key : {"width", "heads", "layers", "mlp_width"}) tiny += fmt::format(" --set model.{}=1", key);
+  const CommandResult result = run.train(4, "tiny", tiny + " --set model.head_width=2");
+  CHECK(result.exit_code != 0);
+  CHECK_THAT(result.err, Contains("without a single one of") && Contains("parallel.zero to 0"));
+}
+
 TEST_CASE("what ranks cannot share or do not agree about is refused before anything is written") {
   if (!has_mpi()) return;
   const SmallRun run;

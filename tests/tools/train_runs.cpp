@@ -208,9 +208,12 @@ TEST_CASE("a run outlives its terminal and its reader", "[train]") {
   const Run run;
   const CommandResult closed = run_command("train " + run.path("config.json") + " <&- >&- 2>&-");
   CHECK(closed.exit_code == 0);
-  CHECK(run.losses().size() == 9);  // nothing but metrics in the file of metrics
-  run_command(fmt::format("train {} {} | true", run.path("config.json"), run.in("piped")));
-  CHECK(run.losses("piped") == run.losses());
+  CHECK(run.losses().size() == 9);         // nothing but metrics in the file of metrics
+  for (const char* buffer : {"L", "0"}) {  // by line, none: every line that is printed meets the closed pipe
+    const std::string piped = fmt::format("piped-{}", buffer);
+    run_command(fmt::format("train {} {} | true", run.path("config.json"), run.in(piped)), fmt::format("stdbuf -o{}", buffer));
+    CHECK(run.losses(piped) == run.losses());
+  }
 }
 
 TEST_CASE("what a killed process did not finish writing is removed", "[train]") {

@@ -1,5 +1,6 @@
 #include "comm/transport/mpi.h"
 #include "engine/core/error.h"
+#include "engine/train/ranks.h"
 #include "tools/doctor/report.h"
 
 namespace oxrse::tools {
@@ -10,8 +11,8 @@ void examine_launch(DoctorReport& report) {
     if (session.size() == 1) {
       report.ok("launch", "one rank");
     } else {
-      report.ok("launch", "rank {} of {}, {} of {} on this machine", session.rank(), session.size(), session.local_rank(),
-                session.local_size());
+      report.ok("launch", "rank {} of {}, {} of {} on this machine, computes on {} threads", session.rank(), session.size(),
+                session.local_rank(), session.local_size(), train::threads_of_rank(session));
     }
   } catch (const Error& error) {
     report.problem("launch", "{}", error.what());

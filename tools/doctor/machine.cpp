@@ -72,7 +72,7 @@ void examine_threads(DoctorReport& report) {
   const int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : omp_get_num_procs();
   const int threads = omp_get_max_threads();
   const std::optional<double> quota = processor_quota();
-  report.ok("threads", "{} for kernels; {} of {} processors may be used{}", threads, cores, sysconf(_SC_NPROCESSORS_CONF),
+  report.ok("threads", "{} for kernels at the most; {} of {} processors may be used{}", threads, cores, sysconf(_SC_NPROCESSORS_CONF),
             quota ? fmt::format(", {:.1f} processors' worth of time by the control group", *quota) : "");
   if (threads > cores) report.note("threads", "more than processors: slow; set OMP_NUM_THREADS={}", cores);
   if (threads < cores) report.note("threads", "fewer than processors: OMP_NUM_THREADS is {}", environment("OMP_NUM_THREADS"));
