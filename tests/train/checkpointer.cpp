@@ -25,9 +25,9 @@ Config saving_config(bool async) {
 /// A training whose checkpoints go to a directory of its own.
 struct Saved {
   explicit Saved(const Config& config)
-      : fixture(config), checkpointer(fixture.training(), config, {.files = directory.path()}, "", &fixture.data(), [this](const std::string& text) {
-          notes.push_back(text);
-        }) {}
+      : fixture(config),
+        checkpointer(fixture.training(), config, {.files = directory.path()}, "", &fixture.data(),
+                     [this](const std::string& text) { notes.push_back(text); }) {}
 
   void step() { fixture.step(progress.step++); }
   [[nodiscard]] bool noted(const std::string& text) const {
