@@ -102,4 +102,18 @@ void visit_compute(DType type, F&& f) {
   }
 }
 
+/// Calls f(c) for the packs of a row, from column c on, that are this thread's.
+template <class T, class F>
+__device__ __forceinline__ void for_packs(std::int64_t columns, F f) {
+  for (std::int64_t c = std::int64_t{threadIdx.x} * kPack<T>; c < columns; c += std::int64_t{blockDim.x} * kPack<T>) f(c);
+}
+
+/// Calls f(c) for the columns of those packs.
+template <class T, class F>
+__device__ __forceinline__ void for_columns(std::int64_t columns, F f) {
+  for_packs<T>(columns, [&](std::int64_t begin) {
+    for (std::int64_t c = begin; c < begin + kPack<T> && c < columns; ++c) f(c);
+  });
+}
+
 }  // namespace oxrse::OXRSE_GPU

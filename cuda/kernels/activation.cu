@@ -16,12 +16,6 @@ __device__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
 /// (1 + tanh(u)) / 2 = sigmoid(2 u), which keeps its digits in the left tail.
 __device__ float share_of_gelu(float x) { return sigmoid(2.0F * kRoot * (x + kCubic * x * x * x)); }
 
-/// Calls f(c) for the packs of a row that are this thread's.
-template <class T, class F>
-__device__ void for_packs(std::int64_t columns, F f) {
-  for (std::int64_t c = std::int64_t{threadIdx.x} * kPack<T>; c < columns; c += std::int64_t{blockDim.x} * kPack<T>) f(c);
-}
-
 template <class T>
 __global__ void gelu(Rows<T> y, Rows<const T> x) {
   const std::int64_t n = blockIdx.x;

@@ -126,4 +126,22 @@ void visit_width(std::int64_t d, F&& f) {
 void launch_attention_dq(Cuda& cuda, const ops::Attention::Backward& op);
 void launch_attention_dkv(Cuda& cuda, const ops::Attention::Backward& op);
 
+/// Adds to `sums` the products of the warp's 16 rows of tile `a`, from `row` on, with each of kRows rows of tile `b`, over kD columns, and
+/// to `sums2` those of `a2` and `b2`. In turn, because one after the other takes more registers.
+template <class T, int kD, int kRows>
+__device__ __forceinline__ void multiply_two(float (&sums)[kRows / 8][4], const T* a, const T* b, float (&sums2)[kRows / 8][4], const T* a2,
+                                             const T* b2, int row) {
+  using M = Mma<T>;
+  constexpr int kStride = AttentionTiles<T, kD>::kStride;
+#pragma unroll M::kUnroll
+  for (int k = 0; k < kD; k += 16) {
+    const auto x = M::load_a(a, kStride, row, k);
+#pragma unroll
+    for (int n = 0; n < kRows / 16; ++n) M::multiply(sums[2 * n], sums[2 * n + 1], x, M::load_b(b, kStride, n * 16, k));
+    const auto x2 = M::load_a(a2, kStride, row, k);
+#pragma unroll
+    for (int n = 0; n < kRows / 16; ++n) M::multiply(sums2[2 * n], sums2[2 * n + 1], x2, M::load_b(b2, kStride, n * 16, k));
+  }
+}
+
 }  // namespace oxrse::OXRSE_GPU

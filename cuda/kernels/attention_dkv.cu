@@ -100,17 +100,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) key_gradients
       wait_for_copies<0>();
       __syncthreads();
       float scores[kQueries / 8][4] = {}, weights_gradient[kQueries / 8][4] = {};  // [key][query]
-#pragma unroll M::kUnroll
-      for (int k = 0; k < kD; k += 16) {
-        const auto keys = M::load_a(k_tile, kStride, warp_row, k);
-#pragma unroll
-        for (int n = 0; n < kQueries / 16; ++n) M::multiply(scores[2 * n], scores[2 * n + 1], keys, M::load_b(q_tile, kStride, n * 16, k));
-        const auto values = M::load_a(v_tile, kStride, warp_row, k);
-#pragma unroll
-        for (int n = 0; n < kQueries / 16; ++n) {
-          M::multiply(weights_gradient[2 * n], weights_gradient[2 * n + 1], values, M::load_b(do_tile, kStride, n * 16, k));
-        }
-      }
+      multiply_two<T, kD, kQueries>(scores, k_tile, q_tile, weights_gradient, v_tile, do_tile, warp_row);
 #pragma unroll
       for (int n = 0; n < kQueries / 8; ++n) {
 #pragma unroll

@@ -74,17 +74,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) query_gradien
     wait_for_copies<0>();
     __syncthreads();
     float scores[kRows / 8][4] = {}, weights_gradient[kRows / 8][4] = {};
-#pragma unroll M::kUnroll
-    for (int k = 0; k < kD; k += 16) {
-      const auto q = M::load_a(q_tile, kStride, warp_row, k);
-#pragma unroll
-      for (int n = 0; n < kRows / 16; ++n) M::multiply(scores[2 * n], scores[2 * n + 1], q, M::load_b(k_tile, kStride, n * 16, k));
-      const auto d_o = M::load_a(do_tile, kStride, warp_row, k);
-#pragma unroll
-      for (int n = 0; n < kRows / 16; ++n) {
-        M::multiply(weights_gradient[2 * n], weights_gradient[2 * n + 1], d_o, M::load_b(v_tile, kStride, n * 16, k));
-      }
-    }
+    multiply_two<T, kD, kRows>(scores, q_tile, k_tile, weights_gradient, do_tile, v_tile, warp_row);
 #pragma unroll
     for (int n = 0; n < kRows / 8; ++n) {
 #pragma unroll

@@ -13,17 +13,16 @@ using namespace ops;
 
 template <class T>
 __global__ void forward(Rows<T> y, float* means, float* rstd, Rows<const T> x, Rows<const T> w, Rows<const T> b, float eps) {
-  const std::int64_t n = blockIdx.x, columns = x.columns, step = std::int64_t{blockDim.x} * kPack<T>;
-  const std::int64_t first = std::int64_t{threadIdx.x} * kPack<T>;
+  const std::int64_t n = blockIdx.x, columns = x.columns;
   const auto count = static_cast<float>(columns);
   float sum = 0;
-  for (std::int64_t c = first; c < columns; c += step) {
+  for_packs<T>(columns, [&](std::int64_t c) {
     const Pack<T> p = load(x[n], c, columns, x.aligned);
     for (const float v : p.v) sum += v;
-  }
+  });
   const float mean = reduce_block(sum, Plus(), shared_memory<float>()) / count;
   Two moments{0, 0};  // sums of deviations and of their squares
-  for (std::int64_t c = first; c < columns; c += step) {
+  for_packs<T>(columns, [&](std::int64_t c) {
     const Pack<T> p = load(x[n], c, columns, x.aligned);
 #pragma unroll
     for (int i = 0; i < kPack<T>; ++i) {
@@ -31,7 +30,7 @@ __global__ void forward(Rows<T> y, float* means, float* rstd, Rows<const T> x, R
       moments.first += d;
       moments.second += d * d;
     }
-  }
+  });
   moments = reduce_block(moments, PlusTwo(), shared_memory<Two>());
   const float shift = moments.first / count;
   const float r = 1.0F / sqrtf(fmaxf(0.0F, moments.second / count - shift * shift) + eps);
@@ -39,7 +38,7 @@ __global__ void forward(Rows<T> y, float* means, float* rstd, Rows<const T> x, R
     means[n] = mean + shift;
     rstd[n] = r;
   }
-  for (std::int64_t c = first; c < columns; c += step) {
+  for_packs<T>(columns, [&](std::int64_t c) {
     Pack<T> p = load(x[n], c, columns, x.aligned);
     const Pack<T> weight = load(w[0], c, columns, w.aligned);
     Pack<T> bias{};
@@ -47,7 +46,7 @@ __global__ void forward(Rows<T> y, float* means, float* rstd, Rows<const T> x, R
 #pragma unroll
     for (int i = 0; i < kPack<T>; ++i) p.v[i] = ((p.v[i] - mean) - shift) * r * weight.v[i] + bias.v[i];
     store(y[n], c, columns, y.aligned, p);
-  }
+  });
 }
 
 /// Shared memory: partial sums of the block's reductions, then dw and db, one a column. A row of `partials` has dw and db.
@@ -55,20 +54,14 @@ template <class T>
 __global__ void backward(Rows<T> dx, float* partials, Rows<const T> dy, Rows<const T> x, Rows<const T> w, const float* means,
                          const float* rstd, bool add) {
   Two* reductions = shared_memory<Two>();
-  const std::int64_t columns = x.columns, step = std::int64_t{blockDim.x} * kPack<T>;
+  const std::int64_t columns = x.columns;
   float* dw = reinterpret_cast<float*>(reductions + kWarp);
   float* db = dw + columns;
-  const std::int64_t first = std::int64_t{threadIdx.x} * kPack<T>;
-  const auto each_column = [&](auto f) {
-    for (std::int64_t c = first; c < columns; c += step) {
-      for (int i = 0; i < kPack<T> && c + i < columns; ++i) f(c + i);
-    }
-  };
-  each_column([&](std::int64_t c) { dw[c] = db[c] = 0; });
+  for_columns<T>(columns, [&](std::int64_t c) { dw[c] = db[c] = 0; });
   for (std::int64_t n = blockIdx.x; n < x.count; n += gridDim.x) {
     const float mean = means[n], r = rstd[n];
     Two sums{0, 0};  // of dy*w and of dy*w*xhat
-    for (std::int64_t c = first; c < columns; c += step) {
+    for_packs<T>(columns, [&](std::int64_t c) {
       const Pack<T> p = load(x[n], c, columns, x.aligned), d = load(dy[n], c, columns, dy.aligned),
                     weight = load(w[0], c, columns, w.aligned);
 #pragma unroll
@@ -81,10 +74,10 @@ __global__ void backward(Rows<T> dx, float* partials, Rows<const T> dy, Rows<con
           db[c + i] += d.v[i];
         }
       }
-    }
+    });
     sums = reduce_block(sums, PlusTwo(), reductions);
     const float mean_g = sums.first / static_cast<float>(columns), mean_g_xhat = sums.second / static_cast<float>(columns);
-    for (std::int64_t c = first; c < columns; c += step) {
+    for_packs<T>(columns, [&](std::int64_t c) {
       const Pack<T> p = load(x[n], c, columns, x.aligned), d = load(dy[n], c, columns, dy.aligned),
                     weight = load(w[0], c, columns, w.aligned);
       Pack<T> result;
@@ -95,10 +88,10 @@ __global__ void backward(Rows<T> dx, float* partials, Rows<const T> dy, Rows<con
         result.v[i] = add ? result.v[i] + gradient : gradient;
       }
       store(dx[n], c, columns, dx.aligned, result);
-    }
+    });
   }
   float* row = partials + std::int64_t{blockIdx.x} * 2 * columns;
-  each_column([&](std::int64_t c) {
+  for_columns<T>(columns, [&](std::int64_t c) {
     row[c] = dw[c];
     row[columns + c] = db[c];
   });

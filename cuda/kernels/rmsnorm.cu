@@ -14,23 +14,22 @@ using namespace ops;
 
 template <class T>
 __global__ void forward(Rows<T> y, float* rstd, Rows<const T> x, Rows<const T> w, float eps) {
-  const std::int64_t n = blockIdx.x, columns = x.columns, step = std::int64_t{blockDim.x} * kPack<T>;
-  const std::int64_t first = std::int64_t{threadIdx.x} * kPack<T>;
+  const std::int64_t n = blockIdx.x, columns = x.columns;
   float squares = 0;
-  for (std::int64_t c = first; c < columns; c += step) {
+  for_packs<T>(columns, [&](std::int64_t c) {
     const Pack<T> p = load(x[n], c, columns, x.aligned);
     for (const float v : p.v) squares += v * v;
-  }
+  });
   squares = reduce_block(squares, Plus(), shared_memory<float>());
   const float r = 1.0F / sqrtf(squares / static_cast<float>(columns) + eps);
   if (threadIdx.x == 0) rstd[n] = r;
-  for (std::int64_t c = first; c < columns; c += step) {
+  for_packs<T>(columns, [&](std::int64_t c) {
     Pack<T> p = load(x[n], c, columns, x.aligned);
     const Pack<T> weight = load(w[0], c, columns, w.aligned);
 #pragma unroll
     for (int i = 0; i < kPack<T>; ++i) p.v[i] = p.v[i] * r * weight.v[i];
     store(y[n], c, columns, y.aligned, p);
-  }
+  });
 }
 
 /// Shared memory: partial sums of the block's reductions, then dw, one a column.
@@ -38,18 +37,12 @@ template <class T>
 __global__ void backward(Rows<T> dx, float* partials, Rows<const T> dy, Rows<const T> x, Rows<const T> w, const float* rstd, bool add) {
   float* reductions = shared_memory<float>();
   float* dw = reductions + kWarp;
-  const std::int64_t columns = x.columns, step = std::int64_t{blockDim.x} * kPack<T>;
-  const std::int64_t first = std::int64_t{threadIdx.x} * kPack<T>;
-  const auto each_column = [&](auto f) {
-    for (std::int64_t c = first; c < columns; c += step) {
-      for (int i = 0; i < kPack<T> && c + i < columns; ++i) f(c + i);
-    }
-  };
-  each_column([&](std::int64_t c) { dw[c] = 0; });
+  const std::int64_t columns = x.columns;
+  for_columns<T>(columns, [&](std::int64_t c) { dw[c] = 0; });
   for (std::int64_t n = blockIdx.x; n < x.count; n += gridDim.x) {
     const float r = rstd[n];
     float sum = 0;  // of dy*w*xhat
-    for (std::int64_t c = first; c < columns; c += step) {
+    for_packs<T>(columns, [&](std::int64_t c) {
       const Pack<T> p = load(x[n], c, columns, x.aligned), d = load(dy[n], c, columns, dy.aligned),
                     weight = load(w[0], c, columns, w.aligned);
 #pragma unroll
@@ -58,9 +51,9 @@ __global__ void backward(Rows<T> dx, float* partials, Rows<const T> dy, Rows<con
         sum += d_xhat * weight.v[i];
         if (c + i < columns) dw[c + i] += d_xhat;
       }
-    }
+    });
     const float mean = reduce_block(sum, Plus(), reductions) / static_cast<float>(columns);
-    for (std::int64_t c = first; c < columns; c += step) {
+    for_packs<T>(columns, [&](std::int64_t c) {
       const Pack<T> p = load(x[n], c, columns, x.aligned), d = load(dy[n], c, columns, dy.aligned),
                     weight = load(w[0], c, columns, w.aligned);
       Pack<T> result;
@@ -71,9 +64,9 @@ __global__ void backward(Rows<T> dx, float* partials, Rows<const T> dy, Rows<con
         result.v[i] = add ? result.v[i] + gradient : gradient;
       }
       store(dx[n], c, columns, dx.aligned, result);
-    }
+    });
   }
-  each_column([&](std::int64_t c) { partials[std::int64_t{blockIdx.x} * columns + c] = dw[c]; });
+  for_columns<T>(columns, [&](std::int64_t c) { partials[std::int64_t{blockIdx.x} * columns + c] = dw[c]; });
 }
 
 }  // namespace
