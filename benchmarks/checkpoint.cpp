@@ -187,8 +187,8 @@ CheckpointResult run_checkpoint(const nn::ModelConfig& model, const std::filesys
 
 std::string describe(const CheckpointResult& r) {
   const auto line = [&](const char* what, double seconds, const char* with, double least) {
-    return fmt::format("{:<12}{:>8.0f} ms {:>7.2f} GB/s   {} {:.0f} ms, {:.0f}% of its speed\n", what, seconds * 1e3,
-                       static_cast<double>(r.bytes) / seconds * 1e-9, with, least * 1e3, 100 * least / seconds);
+    return fmt::format("{:<12}{:>8.0f} ms {:>7.2f} GB/s   {} {:.0f} ms: {:.0f}% of its speed, {:.2f} times its time\n", what, seconds * 1e3,
+                       static_cast<double>(r.bytes) / seconds * 1e-9, with, least * 1e3, 100 * least / seconds, seconds / least);
   };
   return fmt::format("state       {:.2f} GB, {} rounds, medians\n", static_cast<double>(r.bytes) * 1e-9, r.rounds) +
          line("save", r.save, "write() and fsync", r.plain_write) + line("load", r.load, "read()", r.plain_read) +

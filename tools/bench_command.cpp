@@ -203,7 +203,7 @@ void add_checkpoint(CLI::App& bench) {
     Json json = bench::to_json(result);
     if (options->every > 0) {
       const bench::SavingResult saving = bench::run_saving(config, options->directory, options->rounds, {.threads = train::cpu_threads()});
-      fmt::print("{}", bench::describe(saving));
+      fmt::print("{}", bench::describe(saving, result.copy));
       json["training"] = bench::to_json(saving);
     }
     if (!options->json.empty()) BenchOptions::write(options->json, json.dump(1) + "\n");
