@@ -76,6 +76,34 @@ TEST_CASE("weights of another size: the tensor and both shapes are named", "[C9]
   CHECK(!fs::exists(run.path("large/checkpoints")));
 }
 
+TEST_CASE("inspect lists every tensor of ranks' shards, as a table and as JSON") {
+  if (!has_mpi()) return;
+  const SmallRun run;
+  REQUIRE(run.train(3, "run", "--set train.steps=1 --set parallel.zero=1").exit_code == 0);
+  const CommandResult table = run_command("checkpoint inspect " + run.path("run")), json = run_command("checkpoint inspect --json " + run.path("run"));
+  CHECK(table.exit_code == 0);
+  CHECK(json.exit_code == 0);
+  const Json found = Json::parse(json.out);
+  CHECK(found.at("step") == 1);
+  CHECK(found.at("world") == 3);
+  CHECK(found.at("files").size() == 3);
+  CHECK(found.at("config").at("train").at("context") == 16);
+  std::int64_t bytes = 0, listed = 0;
+  for (const Json& tensor : found.at("tensors")) {
+    bytes += tensor.at("bytes").get<std::int64_t>();
+    CHECK_THAT(table.out, Contains(tensor.at("name").get<std::string>()));
+    listed += tensor.at("part") == "exp_avg_sq" ? 1 : 0;
+  }
+  CHECK(listed * 3 == std::ssize(found.at("tensors")));
+  std::int64_t elements = 0;
+  for (const Json& tensor : found.at("tensors")) {
+    std::int64_t count = 1;
+    for (const Json& size : tensor.at("shape")) count *= size.get<std::int64_t>();
+    elements += count;
+  }
+  CHECK(bytes == 4 * elements);
+}
+
 TEST_CASE("a renamed checkpoint is named by verify and by the run, which goes on from the one before") {
   const SmallRun run;
   const std::string constant = "--set optimizer.schedule='\"constant\"' ";
