@@ -74,7 +74,8 @@ class Communicator {
   /// Compiles a request, by the given algorithm or by the one that should be fastest.
   [[nodiscard]] std::shared_ptr<const Plan> plan(Request request, DType type, std::optional<Algorithm> algorithm = std::nullopt) const;
   /// Compiles messages that travel at the same time; all ranks give the same ones, in the same order. The operands are F32: input i is the
-  /// memory of the i-th message that this rank sends or receives. It begins and ends at multiples of 4 bytes, also where the message does not.
+  /// memory of the i-th message that this rank sends or receives. It begins and ends at multiples of 4 bytes, also where the message does
+  /// not.
   [[nodiscard]] std::shared_ptr<const Plan> plan(std::span<const Message> messages) const;
   /// Begins an operation, or puts it behind those that go on. Operands and plan must stay until it is waited for. `what` says what it is
   /// for in messages.

@@ -6,8 +6,8 @@
 
 namespace oxrse::io {
 
-/// A new file of a size that is known, mapped for writing: for bytes that come from elsewhere straight into it. Its room is taken at once, so
-/// that a full file system is an Error here and not a signal later.
+/// A new file of a size that is known, mapped for writing: for bytes that come from elsewhere straight into it. Its room is taken at once,
+/// so that a full file system is an Error here and not a signal later.
 class MappedOutput {
  public:
   /// There must be no file of that name yet.

@@ -68,8 +68,7 @@ class Checkpointer {
   [[nodiscard]] io::CheckpointState state_of(const Progress& progress, bool weights_only);
   [[nodiscard]] std::vector<io::CheckpointEntry> entries(const io::CheckpointConfig& config, bool weights_only) const;
   void begin(const io::CheckpointState& state);
-  void write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries,
-             std::span<const io::CheckpointEntry> checked);
+  void write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries, std::span<const io::CheckpointEntry> checked);
   void commit(const io::CheckpointState& state, std::vector<std::string>& warnings);
   double save_now(const Progress& progress, bool weights_only);
   double save_in_background(const Progress& progress, bool weights_only);

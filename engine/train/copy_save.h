@@ -18,8 +18,8 @@ namespace oxrse::train {
 /// directory; the shard is then sent to the rank's partner on the next node, which puts it into the directory there. With all shards of a
 /// step on two nodes each, any one of them can be lost.
 ///
-/// All ranks make the calls marked *together* in the same order. What fails anywhere is no error: this copy is given up on all nodes and the
-/// one before stays.
+/// All ranks make the calls marked *together* in the same order. What fails anywhere is no error: this copy is given up on all nodes and
+/// the one before stays.
 class CopySave {
  public:
   /// `directory` is that of this rank's node; `ranks` may be absent: one rank.
@@ -27,7 +27,8 @@ class CopySave {
 
   /// Together: begins the copy of a step. The one before must have ended.
   void begin(const io::CheckpointState& state);
-  /// Writes this rank's shard, if `failure` is empty: otherwise that is why there is none. Talks to nobody; may be called by another thread.
+  /// Writes this rank's shard, if `failure` is empty: otherwise that is why there is none. Talks to nobody; may be called by another
+  /// thread.
   void write(std::span<const io::CheckpointEntry> entries, const std::string& failure);
 
   /// Whether a copy is being made: the same on all ranks.

@@ -63,8 +63,8 @@ class JointSave {
   bool coordinates_;
   std::filesystem::path directory_;
   std::int64_t step_ = 0;
-  std::string failure_;      // on this rank
-  bool given_up_ = false;    // it failed somewhere before shards could be written
+  std::string failure_;    // on this rank
+  bool given_up_ = false;  // it failed somewhere before shards could be written
   io::ShardSummary shard_;
   std::int64_t bytes_ = 0;  // of the shard's tensors
   std::vector<io::ShardSummary> shards_;

@@ -22,7 +22,8 @@ class Nodes {
   /// Whether this rank is the first of its node.
   [[nodiscard]] bool leads() const { return mine() == rank_; }
 
-  /// The rank of the next node that keeps a copy of what `rank` has; nothing when there is one node only. Ranks of equal nodes have one each.
+  /// The rank of the next node that keeps a copy of what `rank` has; nothing when there is one node only. Ranks of equal nodes have one
+  /// each.
   [[nodiscard]] std::optional<int> partner_of(int rank) const;
   /// Whether what `rank` has is kept on this node: it is here or its partner is.
   [[nodiscard]] bool keeps(int rank) const;

@@ -21,8 +21,8 @@ namespace oxrse::train {
 class PeerCopies {
  public:
   /// `run` names the run among all: its directory and what was drawn at random when that was made, so that copies of another run that was
-  /// there before are not taken for its own. `bytes` is what this rank saves, `first_of_node` the first rank of its machine; `ranks` is absent
-  /// for a single one. An Error when a node has no room for two copies of what it keeps.
+  /// there before are not taken for its own. `bytes` is what this rank saves, `first_of_node` the first rank of its machine; `ranks` is
+  /// absent for a single one. An Error when a node has no room for two copies of what it keeps.
   PeerCopies(const io::CheckpointConfig& config, const std::string& run, std::int64_t bytes, comm::Communicator* ranks, int first_of_node);
 
   /// Removes what a run with checkpoint.peer left on this node, for the run that goes on without.
@@ -36,8 +36,8 @@ class PeerCopies {
 
   /// The step directory to go on from, on every rank: that of the newest copy whose files all are whole on some node, unless `newest_file`,
   /// the step of the newest checkpoint in files (-1: none), is of a later step. It has a manifest and what its node kept; each byte was
-  /// verified. Copies that are not chosen are removed: they would not be of the run that goes on. `warn` is told what is wrong and why there
-  /// is none.
+  /// verified. Copies that are not chosen are removed: they would not be of the run that goes on. `warn` is told what is wrong and why
+  /// there is none.
   std::optional<std::filesystem::path> choose(std::int64_t newest_file, const io::Warn& warn);
   /// Brings the files of what was chosen that this rank needs to its node. False on all ranks when that fails on one: then `warn` is told
   /// and the copies are removed.
@@ -51,11 +51,11 @@ class PeerCopies {
   /// A copy as all nodes together have it.
   struct Copy {
     std::int64_t step = 0;
-    Json files;                            // names, sizes and checksums
-    int manifest_at = 0;                   // a node that has its manifest
-    std::vector<int> holders;              // of each file: a node that has it whole; -1: none
-    bool manifest_here = false;            // on this node
-    std::vector<bool> here;                // the files that are whole on this node
+    Json files;                  // names, sizes and checksums
+    int manifest_at = 0;         // a node that has its manifest
+    std::vector<int> holders;    // of each file: a node that has it whole; -1: none
+    bool manifest_here = false;  // on this node
+    std::vector<bool> here;      // the files that are whole on this node
   };
 
   [[nodiscard]] Json found_here(const io::Warn& warn) const;

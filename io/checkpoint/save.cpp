@@ -126,7 +126,8 @@ void put_in_place(const std::filesystem::path& finished, const std::filesystem::
     throw;
   }
   const bool contained = std::any_of(found.begin(), found.end(), [&](const FoundCheckpoint& f) {
-    return f.directory.step == manifest.step && f.manifest && (f.manifest->files == manifest.files || are_weights_of(*f.manifest, manifest));
+    return f.directory.step == manifest.step && f.manifest &&
+           (f.manifest->files == manifest.files || are_weights_of(*f.manifest, manifest));
   });
   if (contained) return remove_checkpoint(aside);
   warn(fmt::format("{} was there already with other contents, from an earlier run or damaged; it is kept as {}", place.string(),

@@ -80,7 +80,8 @@ TEST_CASE("inspect lists every tensor of ranks' shards, as a table and as JSON")
   if (!has_mpi()) return;
   const SmallRun run;
   REQUIRE(run.train(3, "run", "--set train.steps=1 --set parallel.zero=1").exit_code == 0);
-  const CommandResult table = run_command("checkpoint inspect " + run.path("run")), json = run_command("checkpoint inspect --json " + run.path("run"));
+  const CommandResult table = run_command("checkpoint inspect " + run.path("run")),
+                      json = run_command("checkpoint inspect --json " + run.path("run"));
   CHECK(table.exit_code == 0);
   CHECK(json.exit_code == 0);
   const Json found = Json::parse(json.out);

@@ -46,8 +46,9 @@ TEST_CASE("kills at random moments of runs that save in the background lose noth
     CAPTURE(kill);
     const std::string options =
         fmt::format("--set checkpoint.every=1 --set checkpoint.keep=2 --set checkpoint.incremental={}", kill % 2 == 0);
-    const std::string copies =
-        memory && kill % 3 == 1 ? fmt::format(" --set checkpoint.peer=true --set 'checkpoint.peer_dir=\"{}\"'", memory->path().string()) : "";
+    const std::string copies = memory && kill % 3 == 1
+                                   ? fmt::format(" --set checkpoint.peer=true --set 'checkpoint.peer_dir=\"{}\"'", memory->path().string())
+                                   : "";
     const int victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
     const auto delay = std::chrono::milliseconds(random() % 1500);
     const CommandResult killed = run.train_and_kill(ranks, "run", options + copies, victim, [&] {

@@ -70,8 +70,7 @@ CommandResult KilledRun::train_and_kill(int ranks, const std::string& run, const
   const std::string pid_file = path("pid." + std::to_string(victim));
   std::filesystem::remove(pid_file);
   CommandResult result;
-  std::jthread launch(
-      [&] { result = run_command(command(run, options + " --set train.steps=1000000000"), launcher(ranks)); });
+  std::jthread launch([&] { result = run_command(command(run, options + " --set train.steps=1000000000"), launcher(ranks)); });
   pid_t pid = 0;
   wait_until("the start of rank " + std::to_string(victim), [&] { return static_cast<bool>(std::ifstream(pid_file) >> pid); });
   try {

@@ -21,7 +21,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPeer = "--set checkpoint.peer=true --set checkpoint.every=2 ";
 
-std::string options_for(const io::MemoryRoot& root) { return kPeer + fmt::format("--set 'checkpoint.peer_dir=\"{}\"' ", root.path().string()); }
+std::string options_for(const io::MemoryRoot& root) {
+  return kPeer + fmt::format("--set 'checkpoint.peer_dir=\"{}\"' ", root.path().string());
+}
 
 fs::path newest_copy(const io::MemoryRoot& root) {
   const auto steps = io::step_directories(root.only_run());
@@ -91,8 +93,7 @@ class LostNodes {
     std::vector<fs::path> nodes;
     for (const io::MemoryRoot& root : roots_) nodes.push_back(root.path());
     run.put_on_nodes(nodes);
-    const CommandResult killed =
-        run.train_and_kill(loss.ranks, "run", options_, loss.lost.front(), [&] { run.wait_for_steps("run", 9); });
+    const CommandResult killed = run.train_and_kill(loss.ranks, "run", options_, loss.lost.front(), [&] { run.wait_for_steps("run", 9); });
     INFO(killed.err);
     CHECK(killed.exit_code != 0);
     for (const io::MemoryRoot& root : roots_) newest_step_ = std::max(newest_step_, newest_step(root.only_run()));

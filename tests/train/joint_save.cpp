@@ -134,8 +134,8 @@ TEST_CASE("every kind of checkpoint, of 1, 2 and 3 ranks: whole, and a run goes 
       return std::any_of(t.pieces.begin(), t.pieces.end(), [](const io::Piece& piece) { return piece.compressed; });
     });
     CHECK(compressed == config.checkpoint.compress);
-    const auto halved = std::count_if(manifest.tensors.begin(), manifest.tensors.end(),
-                                      [](const io::StoredTensor& t) { return t.dtype == DType::BF16; });
+    const auto halved =
+        std::count_if(manifest.tensors.begin(), manifest.tensors.end(), [](const io::StoredTensor& t) { return t.dtype == DType::BF16; });
     CHECK(halved == (kind == "bf16 moments" ? std::ssize(manifest.tensors) / 3 * 2 : 0));
     for (const io::StoredFile& file : manifest.files) {  // what is verified is all of it
       const auto path = step.path / file.name;

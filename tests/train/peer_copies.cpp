@@ -59,7 +59,8 @@ class Cluster {
     return told;
   }
   /// All ranks save their shares of the state of each step.
-  std::vector<std::string> save(const std::vector<std::int64_t>& steps, const std::function<void(int rank, std::int64_t step)>& before_writing = {}) {
+  std::vector<std::string> save(const std::vector<std::int64_t>& steps,
+                                const std::function<void(int rank, std::int64_t step)>& before_writing = {}) {
     return run([&](comm::Communicator& ranks, PeerCopies& copies, const io::Warn& tell) {
       CopySave save(&ranks, copies.nodes(), copies.directory());
       for (const std::int64_t step : steps) {
@@ -140,7 +141,8 @@ TEST_CASE("partners are on the next node, evenly where nodes are equal", "[peer]
       require(nodes.keeps(ranks.rank()), "a node keeps what is its own");
       for (int other = 0; other < ranks.size(); ++other) {
         const bool sent = nodes.partner_of(other) && nodes.node_of(*nodes.partner_of(other)) == nodes.mine();
-        require(nodes.keeps(other) == (sent || nodes.node_of(other) == nodes.mine()), "rank {} keeps what rank {} has?", ranks.rank(), other);
+        require(nodes.keeps(other) == (sent || nodes.node_of(other) == nodes.mine()), "rank {} keeps what rank {} has?", ranks.rank(),
+                other);
       }
     });
     for (const std::string& error : errors) CHECK(error.empty());
@@ -198,7 +200,8 @@ TEST_CASE("a damaged shard is named and the partner's taken; without any whole o
   if (!io::has_memory_file_system()) return;
   Cluster cluster({0, 1, 2});
   CHECK(cluster.save({7}) == Names());
-  const auto first = cluster.directory(1) / io::step_name(7) / "shard_r00001.h5", second = cluster.directory(2) / io::step_name(7) / "shard_r00001.h5";
+  const auto first = cluster.directory(1) / io::step_name(7) / "shard_r00001.h5",
+             second = cluster.directory(2) / io::step_name(7) / "shard_r00001.h5";
   CHECK(io::read_file(first) == io::read_file(second));
   flip_a_byte(first);
   Names told;
