@@ -23,6 +23,11 @@ def datasets(shard):
             yield name, part, parts[part]
 
 
+def numbers(attribute):
+    """An attribute that is a list of numbers; of a scalar's dataset it may be empty."""
+    return () if isinstance(attribute, h5py.Empty) else tuple(attribute)
+
+
 def put(tensor, seen, dataset):
     values = dataset.astype("f8")[()]
     if "flat_range" in dataset.attrs:
@@ -30,7 +35,7 @@ def put(tensor, seen, dataset):
         tensor.reshape(-1)[begin:end] = values
         seen.reshape(-1)[begin:end] += 1
     else:
-        box = tuple(slice(first, first + size) for first, size in zip(dataset.attrs["offset"], dataset.shape))
+        box = tuple(slice(first, first + size) for first, size in zip(numbers(dataset.attrs["offset"]), dataset.shape))
         tensor[box] = values
         seen[box] += 1
 
@@ -43,7 +48,7 @@ def main():
             rank, world = int(path.stem[-5:]), shard.attrs["world"]
             assert shard.attrs["writer_rank"] == rank < world and step.name.endswith(str(shard.attrs["step"])), path
             for name, part, dataset in datasets(shard):
-                shape = tuple(dataset.attrs["global_shape"])
+                shape = numbers(dataset.attrs["global_shape"])
                 if (name, part) not in tensors:
                     tensors[name, part] = np.full(shape, np.nan), np.zeros(shape, int)
                 put(*tensors[name, part], dataset)
