@@ -99,7 +99,8 @@ std::shared_ptr<const Plan> Communicator::plan(std::span<const Message> messages
   ProgramBuilder builder;
   int part = 0;
   for (const Message& m : messages) {
-    require(m.from != m.to && m.bytes >= 0, "a message of {} bytes from rank {} to rank {}", m.bytes, m.from, m.to);
+    const bool ranks = m.from >= 0 && m.from < size() && m.to >= 0 && m.to < size() && m.from != m.to;
+    require(ranks && m.bytes >= 0, "a message of {} bytes from rank {} to rank {} of {}", m.bytes, m.from, m.to, size());
     hash.add(static_cast<std::uint64_t>(m.from) << 32U | static_cast<std::uint64_t>(m.to));
     hash.add(static_cast<std::uint64_t>(m.bytes));
     if (m.from != rank() && m.to != rank()) continue;

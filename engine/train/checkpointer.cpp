@@ -30,7 +30,7 @@ Checkpointer::Checkpointer(Training& training, const Config& config, Places plac
   joint_.sum({&bytes, 1});
   totals_.bytes = static_cast<std::int64_t>(bytes);
   if (!copies(config)) return;
-  snapshot_.emplace(mine);
+  snapshot_.emplace(mine, training.context().cpu.threads);
   background_.emplace();
 }
 

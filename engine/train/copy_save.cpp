@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/checkpoint/directory.h"
 #include "io/files.h"
 #include "io/mapped_output.h"
 
@@ -59,11 +60,18 @@ std::optional<std::string> CopySave::advance() {
   try {
     stage_ == Stage::Writing ? send() : end();
   } catch (const AgreedError& error) {
-    stage_ = Stage::None;
-    transfer_.reset();
+    give_up();
     return error.what();
   }
   return std::nullopt;
+}
+
+/// What some nodes have committed goes, too: memory for it was not asked for.
+void CopySave::give_up() {
+  std::error_code ignored;
+  if (nodes_.leads()) std::filesystem::remove_all(directory_ / io::step_name(state_.step), ignored);
+  stage_ = Stage::None;
+  transfer_.reset();
 }
 
 std::optional<std::string> CopySave::finish() {

@@ -47,6 +47,7 @@ class CopySave {
 
   void send();
   void end();
+  void give_up();
 
   comm::Communicator* ranks_;
   Nodes nodes_;

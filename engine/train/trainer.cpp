@@ -432,10 +432,10 @@ void Run::print_saving() const {
   const SaveTotals& totals = checkpointer_->totals();
   if (totals.saved == 0) return;
   const auto saved = static_cast<double>(totals.saved);
-  terminal_->note(fmt::format("saved    {} checkpoints of {}{}: training stood still for {:.0f} ms each, {:.2f} GB/s to the disk",
-                              totals.saved, format_bytes(static_cast<double>(totals.bytes)),
+  terminal_->note(fmt::format("saved    {} checkpoint{} of {}{}: training stood still for {:.3g} ms each, {}/s to the disk", totals.saved,
+                              totals.saved == 1 ? "" : "s", format_bytes(static_cast<double>(totals.bytes)),
                               totals.skipped > 0 ? fmt::format(", {} skipped", totals.skipped) : "", totals.stall_ms / saved,
-                              totals.written_bytes / totals.write_ms * 1e-6));
+                              format_bytes(totals.written_bytes / totals.write_ms * 1e3)));
   const double steps = static_cast<double>(progress_.step - first_step_);
   if (config_.checkpoint.mtbf_h <= 0 || steps <= 0) return;
   const SaveCost cost{.stall = totals.stall_ms / saved / 1e3, .delay = totals.write_ms / saved / 1e3, .step = step_ms_ / steps / 1e3};

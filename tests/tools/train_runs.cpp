@@ -130,7 +130,7 @@ TEST_CASE("saving in the background changes nothing, and shows what it costs", "
   check_done(run.train("--set checkpoint.async=false"));
   const CommandResult async = run.train(run.in("async") + "--set checkpoint.every=1 --set checkpoint.mtbf_h=24");
   check_done(async);
-  CHECK_THAT(async.out, Contains("saved step 3") && Contains("training stood still for") && Contains("GB/s to the disk") &&
+  CHECK_THAT(async.out, Contains("saved step 3") && Contains("training stood still for") && Contains("iB/s to the disk") &&
                             Contains("advice   with a failure every 24 h") && Contains("every 1 steps, as now"));
   CHECK(run.losses("async") == run.losses());
   const auto lines = run.metrics("async");
