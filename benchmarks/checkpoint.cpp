@@ -23,7 +23,7 @@
 namespace oxrse::bench {
 namespace {
 
-constexpr std::int64_t kPiece = std::int64_t{1} << 24U;  // of plain reads and writes
+constexpr int kCopies = 6;  // of each kind in a round
 
 /// A state of random bits in memory of its own, in the parts of `rank` of `ranks` as ZeRO cuts them.
 class State {
@@ -179,8 +179,12 @@ CheckpointResult run_checkpoint(const nn::ModelConfig& model, const std::filesys
     reads.push_back(seconds([&] { read_plainly(plain, other); }));
     evict(scratch);
     reshards.push_back(load_side_by_side(two, thirds));
-    stalls.push_back(seconds([&] { snapshot.take(state.entries()); }));
-    copies.push_back(seconds([&] { copy(state, other, threads); }));
+    for (int i = 0; i < kCopies; ++i) {  // in turns: what comes first after the files were read is slower, whatever it is
+      for (const bool snapshots : {i % 2 == 0, i % 2 != 0}) {
+        snapshots ? stalls.push_back(seconds([&] { snapshot.take(state.entries()); }))
+                  : copies.push_back(seconds([&] { copy(state, other, threads); }));
+      }
+    }
     checksums.push_back(seconds([&] { require(checksum(state) == checksum(other), "a copy differs"); }) / 2);
   }
   std::filesystem::remove_all(scratch);
