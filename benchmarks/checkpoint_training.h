@@ -24,7 +24,8 @@ struct SavingResult {
 /// the memory of this machine.
 SavingResult run_saving(const train::Config& config, const std::filesystem::path& directory, std::int64_t rounds, const Cpu& cpu);
 
-std::string describe(const SavingResult& result);
+/// `copy`: seconds that a memcpy of the state takes.
+std::string describe(const SavingResult& result, double copy);
 Json to_json(const SavingResult& result);
 
 }  // namespace oxrse::bench

@@ -10,6 +10,8 @@
 #include <span>
 #include <utility>
 
+#include "comm/algorithms/algorithms.h"
+
 namespace oxrse::comm {
 namespace {
 
@@ -63,6 +65,7 @@ constexpr std::size_t kPast = 256;  // operations that are remembered for compar
 }  // namespace
 
 std::string Plan::describe() const {
+  if (!name.empty()) return name;
   return fmt::format("{} of {} {} by {}", comm::name_of(request.collective), request.count, oxrse::name_of(type), comm::name_of(algorithm));
 }
 
@@ -91,6 +94,26 @@ std::shared_ptr<const Plan> Communicator::plan(Request request, DType type, std:
   plan->predicted = cost_.predict(plan->program, type);
   plan->hash = hash_of(request, type, plan->algorithm);
   plan->request = std::move(request);
+  return plan;
+}
+
+std::shared_ptr<const Plan> Communicator::plan(std::span<const Message> messages) const {
+  auto plan = std::make_shared<Plan>();
+  plan->name = fmt::format("messages, {} in all", messages.size());
+  Hash hash;
+  ProgramBuilder builder;
+  int part = 0;
+  for (const Message& m : messages) {
+    const bool ranks = m.from >= 0 && m.from < size() && m.to >= 0 && m.to < size() && m.from != m.to;
+    require(ranks && m.bytes >= 0, "a message of {} bytes from rank {} to rank {} of {}", m.bytes, m.from, m.to, size());
+    hash.add(static_cast<std::uint64_t>(m.from) << 32U | static_cast<std::uint64_t>(m.to));
+    hash.add(static_cast<std::uint64_t>(m.bytes));
+    if (m.from != rank() && m.to != rank()) continue;
+    const Range memory{Buffer::Input, part++, 0, (m.bytes + 3) / 4};
+    m.from == rank() ? builder.send(m.to, memory) : builder.receive(m.from, memory);
+  }
+  plan->program = builder.finish();
+  plan->hash = hash.value();
   return plan;
 }
 
@@ -137,6 +160,15 @@ void Communicator::advance_all() {
 }
 
 void Communicator::wait(Ticket ticket) { wait_for(ticket, true); }
+
+bool Communicator::done(Ticket ticket) {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+  const auto flight = std::find_if(flights_.begin(), flights_.end(), [&](const Flight& f) { return f.ticket == ticket; });
+  require(flight != flights_.end(), "an operation is asked for that was not started, or waited for before");
+  if (!flight->done) advance_all();
+  return flight->done;
+}
 
 void Communicator::wait_for(Ticket ticket, bool limited) {
   constexpr int kSpins = 200;  // looks before giving the processor to others

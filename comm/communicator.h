@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -38,9 +39,16 @@ struct Plan {
   Program program;
   std::uint64_t hash = 0;  // of everything that ranks must agree about
   double predicted = 0;    // seconds
+  std::string name;        // of messages, which are no collective
 
-  /// "all_reduce of 1000 f32 by ring".
+  /// "all_reduce of 1000 f32 by ring", "messages, 3 in all".
   [[nodiscard]] std::string describe() const;
+};
+
+/// Bytes that one rank sends another.
+struct Message {
+  int from = 0, to = 0;
+  std::int64_t bytes = 0;
 };
 
 /// Collectives among the ranks of a transport. All ranks call the same operations in the same order; what differs is noticed, named on
@@ -65,11 +73,17 @@ class Communicator {
 
   /// Compiles a request, by the given algorithm or by the one that should be fastest.
   [[nodiscard]] std::shared_ptr<const Plan> plan(Request request, DType type, std::optional<Algorithm> algorithm = std::nullopt) const;
+  /// Compiles messages that travel at the same time; all ranks give the same ones, in the same order. The operands are F32: input i is the
+  /// memory of the i-th message that this rank sends or receives. It begins and ends at multiples of 4 bytes, also where the message does
+  /// not.
+  [[nodiscard]] std::shared_ptr<const Plan> plan(std::span<const Message> messages) const;
   /// Begins an operation, or puts it behind those that go on. Operands and plan must stay until it is waited for. `what` says what it is
   /// for in messages.
   Ticket start(std::shared_ptr<const Plan> plan, Operands operands, const char* what = "");
   /// Returns when the operation has ended.
   void wait(Ticket ticket);
+  /// Whether it has; it must be waited for even so.
+  [[nodiscard]] bool done(Ticket ticket);
 
   /// data = sum over the ranks, in place. The tensor is contiguous.
   void all_reduce(Tensor data, const char* what = "");

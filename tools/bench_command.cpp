@@ -197,13 +197,14 @@ void add_checkpoint(CLI::App& bench) {
   command->add_option("--json", options->json, "also write the result to this file")->check(writable_file())->type_name("FILE");
   command->callback([=] {
     train::Config config = config_to_save(options->model, options->vocabulary, options->every);
-    const bench::CheckpointResult result = bench::run_checkpoint(train::resolve_model(config, 0), options->directory, options->rounds);
+    const bench::CheckpointResult result =
+        bench::run_checkpoint(train::resolve_model(config, 0), options->directory, options->rounds, train::cpu_threads());
     fmt::print("{}", bench::describe(result));
     std::fflush(stdout);
     Json json = bench::to_json(result);
     if (options->every > 0) {
       const bench::SavingResult saving = bench::run_saving(config, options->directory, options->rounds, {.threads = train::cpu_threads()});
-      fmt::print("{}", bench::describe(saving));
+      fmt::print("{}", bench::describe(saving, result.copy));
       json["training"] = bench::to_json(saving);
     }
     if (!options->json.empty()) BenchOptions::write(options->json, json.dump(1) + "\n");

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -82,8 +83,11 @@ void verify(const std::string& path) {
     if (damage.empty()) fmt::print("{} is whole\n", directory.string());
     damaged += damage.empty() ? 0 : 1;
   }
-  require(damaged == 0, "{} of {} checkpoints are damaged", damaged, directories.size());
+  require(damaged == 0, "checkpoints that are damaged: {} of {}", damaged, directories.size());
 }
+
+/// A NaN has no sign for people.
+std::string to_text(double value, int digits) { return std::isnan(value) ? "NaN" : fmt::format("{:.{}g}", value, digits); }
 
 void diff(const std::string& path_a, const std::string& path_b) {
   const io::Checkpoint a = io::Checkpoint::open(path_a, warn), b = io::Checkpoint::open(path_b, warn);
@@ -93,8 +97,8 @@ void diff(const std::string& path_a, const std::string& path_b) {
     if (!d.structure.empty()) {
       fmt::print("  {}: {}\n", d.label, d.structure);
     } else {
-      fmt::print("  {}: {} of {} elements differ, by at most {:.6g}; |A - B| / |A| = {:.3g}\n", d.label, d.different, d.count, d.largest,
-                 d.relative);
+      fmt::print("  {}: {} of {} elements differ, by at most {}; |A - B| / |A| = {}\n", d.label, d.different, d.count,
+                 to_text(d.largest, 6), to_text(d.relative, 3));
     }
   }
   const auto only_in_b = std::count_if(differences.begin(), differences.end(), [](const auto& d) { return d.structure == "only in B"; });
@@ -128,7 +132,7 @@ void prune(const std::string& path, std::int64_t keep, bool dry_run) {
     fmt::print("{} {}\n", entry.directory.string(), entry.kept ? "is whole and kept" : dry_run ? "would be removed" : "removed");
     removed += entry.kept ? 0 : 1;
   }
-  fmt::print("{} of {} checkpoints {}\n", removed, result.size(), dry_run ? "would be removed" : "removed");
+  fmt::print("checkpoints that {} removed: {} of {}\n", dry_run ? "would be" : "were", removed, result.size());
 }
 
 void add_prune(CLI::App& parent) {

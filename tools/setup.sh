@@ -10,7 +10,7 @@ for purpose in "${@:-build}"; do
     build) packages+=(g++ cmake ninja-build pkg-config libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libxxhash-dev libhdf5-dev
                       libopenblas-dev libdnnl-dev libutf8proc-dev mpich libmpich-dev) ;;
     quickstart) packages+=(bible-kjv) ;;
-    test) packages+=(catch2 hdf5-tools libboost-context-dev munge slurmctld slurmd slurm-client) ;;
+    test) packages+=(catch2 hdf5-tools python3-h5py libboost-context-dev munge slurmctld slurmd slurm-client) ;;
     ci) packages+=(clang-format clang-tidy) ;;
     *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac

@@ -46,8 +46,9 @@ std::int64_t planned_vocabulary(const io::DataConfig& data) {
 void print_advice(const train::Config& config, const train::Plan& plan, double hours) {
   const auto recorded = train::recorded_cost(std::filesystem::path(config.directory()) / "metrics.jsonl");
   const train::SaveCost cost = recorded ? *recorded : train::estimated_cost(plan.saved_bytes);
-  fmt::print("checkpoints    {} each, training stands still for {:.0f} ms ({})\n",
-             train::format_bytes(static_cast<double>(plan.saved_bytes)), cost.stall * 1e3,
+  const auto bytes = static_cast<double>(plan.saved_bytes);
+  fmt::print("checkpoints    {} each, training stands still for {:.3g} ms: {}/s ({})\n", train::format_bytes(bytes), cost.stall * 1e3,
+             train::format_bytes(bytes / cost.stall),
              recorded ? "measured by this run" : "estimated: a copy in memory, with checkpoint.async");
   fmt::print("advice         {}\n", train::advise(cost, hours, config.checkpoint.every));
 }

@@ -241,6 +241,8 @@ void MpiSession::find_machines() {
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &local);
   MPI_Comm_rank(local, &local_rank_);
   MPI_Comm_size(local, &local_size_);
+  first_of_machine_ = rank_;
+  MPI_Bcast(&first_of_machine_, 1, MPI_INT, 0, local);
   ranks_sharing_processors_ = sharing_processors(local);
   MPI_Comm_free(&local);
   // The machines are equal and their ranks stand side by side exactly when this holds for every rank.

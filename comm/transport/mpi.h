@@ -25,6 +25,8 @@ class MpiSession {
   /// Ranks on this machine, and which of them this one is.
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] int local_size() const { return local_size_; }
+  /// The first rank of this machine.
+  [[nodiscard]] int first_of_machine() const { return first_of_machine_; }
   /// Ranks that stand side by side on every machine, when that is the same number everywhere and they are numbered machine by machine;
   /// else 1.
   [[nodiscard]] int ranks_per_node() const { return ranks_per_node_; }
@@ -46,7 +48,7 @@ class MpiSession {
   void join_guards();
 
   std::optional<Guard> guard_;  // first: it is told of the end when all else has ended
-  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1, ranks_per_node_ = 1, ranks_sharing_processors_ = 1;
+  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1, first_of_machine_ = 0, ranks_per_node_ = 1, ranks_sharing_processors_ = 1;
 };
 
 /// "built in: MPICH 4.0.2" or "left out: why".

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "io/checkpoint/save.h"
-
 namespace oxrse::train {
 namespace {
 
@@ -21,15 +19,18 @@ Checkpointer::Checkpointer(Training& training, const Config& config, Places plac
                            Note note)
     : training_(training),
       config_(config),
-      places_(std::move(places)),
-      joint_(config.checkpoint.peer ? nullptr : training.group().communicator, places_.files.value_or("")),
+      files_(std::move(places.files)),
+      joint_(training.group().communicator, files_, training.group().rank == 0),
       tokenizer_json_(std::move(tokenizer_json)),
       data_(data),
       note_(std::move(note)) {
   const auto mine = entries(config_.checkpoint, false);
-  totals_.bytes = static_cast<std::int64_t>(joint_.sum(static_cast<double>(bytes_of(mine))));
+  if (places.copies != nullptr) copies_.emplace(training.group().communicator, places.copies->nodes(), places.copies->directory());
+  double bytes = static_cast<double>(bytes_of(mine));
+  joint_.sum({&bytes, 1});
+  totals_.bytes = static_cast<std::int64_t>(bytes);
   if (!copies(config)) return;
-  snapshot_.emplace(mine);
+  snapshot_.emplace(mine, training.context().cpu.threads);
   background_.emplace();
 }
 
@@ -45,35 +46,28 @@ std::vector<io::CheckpointEntry> Checkpointer::entries(const io::CheckpointConfi
   return whole_ ? checkpoint_entries(training_, config, weights_only) : entries_to_save(training_, config, weights_only);
 }
 
-void Checkpointer::begin(std::int64_t step) {
-  if (places_.files) joint_.begin(step);
+void Checkpointer::begin(const io::CheckpointState& state) {
+  begun_step_ = state.step;
+  if (copies_ && !state.weights_only) copies_->begin(state);
+  joint_.begin(state.step);
 }
 
-/// Writes what this rank has, once `check` has found nothing wrong.
-void Checkpointer::write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries, const std::function<void()>& check,
-                         std::vector<std::string>& warnings) {
-  if (places_.files) {
-    joint_.attempt(check);
-  } else {
-    check();
+/// Writes what this rank has, once nothing wrong is found in `checked`; first to memory, which is faster.
+void Checkpointer::write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries,
+                         std::span<const io::CheckpointEntry> checked) {
+  std::string fault;
+  try {
+    require_finite(checked);
+  } catch (const Error& error) {
+    fault = error.what();
   }
-  if (places_.memory && !state.weights_only) write_to_memory(state, entries, warnings);
-  if (places_.files) {
-    joint_.write(state, entries, {.compress = config_.checkpoint.compress, .incremental = config_.checkpoint.incremental});
-  }
+  if (copying()) copies_->write(entries, fault);
+  joint_.attempt([&] { require(fault.empty(), "{}", fault); });
+  joint_.write(state, entries, {.compress = config_.checkpoint.compress, .incremental = config_.checkpoint.incremental});
 }
 
 void Checkpointer::commit(const io::CheckpointState& state, std::vector<std::string>& warnings) {
   joint_.commit(state, config_.checkpoint.keep, [&](const std::string& text) { warnings.push_back(text); });
-}
-
-void Checkpointer::write_to_memory(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries,
-                                   std::vector<std::string>& warnings) const {
-  try {
-    io::save_checkpoint(*places_.memory, state, entries, 1, [](const std::string&) {});
-  } catch (const Error& error) {
-    warnings.push_back(fmt::format("no copy in memory: {}", error.what()));
-  }
 }
 
 void Checkpointer::saved(const io::CheckpointState& state, std::int64_t bytes, double stall_ms, double write_ms,
@@ -88,13 +82,17 @@ void Checkpointer::saved(const io::CheckpointState& state, std::int64_t bytes, d
   note_(fmt::format("saved {}step {} in {:.0f} ms{}", state.weights_only ? "the weights of " : "", state.step, write_ms, how));
 }
 
+void Checkpointer::report(const std::optional<std::string>& problem) {
+  if (problem) note_("warning: no copy in memory: " + *problem);
+}
+
 double Checkpointer::save(const Progress& progress, bool weights_only) {
   collect();
   if (!background_) return save_now(progress, weights_only);
-  if (in_flight_ && config_.checkpoint.when_busy == "skip") {
+  if ((in_flight_ || copying()) && config_.checkpoint.when_busy == "skip") {
     ++totals_.skipped;
     note_(fmt::format("warning: step {} is not saved: the checkpoint of step {} is still being written (checkpoint.when_busy: skip)",
-                      progress.step, in_flight_->state.step));
+                      progress.step, begun_step_));
     return 0;
   }
   return save_in_background(progress, weights_only);
@@ -104,17 +102,12 @@ double Checkpointer::save_now(const Progress& progress, bool weights_only) {
   const auto start = Clock::now();
   std::vector<std::string> warnings;
   const io::CheckpointState state = state_of(progress, weights_only);
-  const auto tensors = entries(config_.checkpoint, weights_only);
-  begin(state.step);
-  const io::CheckpointConfig unrounded{.peer = config_.checkpoint.peer};
-  write(
-      state, tensors, [&] { require_finite(entries(unrounded, weights_only)); }, warnings);
-  std::int64_t bytes = bytes_of(tensors);
-  if (places_.files) {
-    bytes = joint_.exchange();
-    commit(state, warnings);
-    joint_.conclude();
-  }
+  begin(state);
+  write(state, entries(config_.checkpoint, weights_only), entries({}, weights_only));
+  if (copying()) report(copies_->finish());
+  const std::int64_t bytes = joint_.exchange();
+  commit(state, warnings);
+  joint_.conclude();
   const double ms = milliseconds(Clock::now() - start);
   saved(state, bytes, ms, ms, warnings);
   return ms;
@@ -122,15 +115,14 @@ double Checkpointer::save_now(const Progress& progress, bool weights_only) {
 
 double Checkpointer::save_in_background(const Progress& progress, bool weights_only) {
   const auto start = Clock::now();
-  if (in_flight_) wait_visibly();
+  if (in_flight_ || copying()) wait_visibly();
   snapshot_->take(entries(config_.checkpoint, weights_only));
   in_flight_ = InFlight{.state = state_of(progress, weights_only), .bytes = bytes_of(snapshot_->entries()), .begin = start};
   InFlight& job = *in_flight_;
-  begin(job.state.step);
+  begin(job.state);
   background_->start([this, &job] {
-    write(
-        job.state, snapshot_->entries(), [this] { require_finite(snapshot_->entries()); }, job.warnings);
-    if (places_.files && alone()) {
+    write(job.state, snapshot_->entries(), snapshot_->entries());
+    if (alone()) {
       joint_.exchange();
       commit(job.state, job.warnings);
       joint_.conclude();
@@ -141,19 +133,20 @@ double Checkpointer::save_in_background(const Progress& progress, bool weights_o
 }
 
 void Checkpointer::collect() {
-  if (!in_flight_) return;
-  const double busy = background_->busy() ? 1 : 0;
-  if (joint_.sum(busy) == 0) end_phase();
+  if (!in_flight_ && !copying()) return;
+  double busy[] = {copying() && copies_->busy() ? 1.0 : 0.0, in_flight_ && background_->busy() ? 1.0 : 0.0};
+  joint_.sum(busy);
+  if (copying() && busy[0] == 0) report(copies_->advance());
+  if (in_flight_ && busy[1] == 0) end_phase();
 }
 
 void Checkpointer::wait_visibly() {
   const auto start = Clock::now();
-  const std::int64_t step = in_flight_->state.step;
   end_background();
   note_(
       fmt::format("warning: training waited {:.0f} ms for the checkpoint of step {} to be written: save less often, or set "
                   "checkpoint.when_busy to \"skip\"",
-                  milliseconds(Clock::now() - start), step));
+                  milliseconds(Clock::now() - start), begun_step_));
 }
 
 /// Waits for what the background does now. What several ranks have written is then committed in the background of the first.
@@ -181,19 +174,22 @@ void Checkpointer::end_phase() {
 
 /// Waits for what is being written.
 void Checkpointer::end_background() {
+  if (in_flight_) end_phase();  // all have written their shards
+  if (copying()) report(copies_->finish());
   while (in_flight_) end_phase();
 }
 
 void Checkpointer::finish(const Progress& progress) {
   end_background();
-  places_.memory.reset();  // of a run that ends, files are what lasts
-  if (places_.files && saved_step_ != progress.step) save_now(progress, false);
+  copies_.reset();  // of a run that ends, files are what lasts
+  if (saved_step_ != progress.step) save_now(progress, false);
 }
 
 void Checkpointer::finish_alone(const Progress& progress) {
   if (in_flight_) background_->wait();
   in_flight_.reset();
-  joint_ = JointSave(nullptr, places_.files.value());
+  copies_.reset();
+  joint_ = JointSave(nullptr, files_, true);
   whole_ = true;
   finish(progress);
 }

@@ -7,7 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "engine/train/copy_save.h"
 #include "engine/train/joint_save.h"
+#include "engine/train/peer_copies.h"
 #include "engine/train/saving.h"
 #include "io/background.h"
 #include "io/checkpoint/snapshot.h"
@@ -25,18 +27,16 @@ struct SaveTotals {
 };
 
 /// Saves the checkpoints of a run, in the background where the config says so: then training stands still only for a copy. All ranks of the
-/// training have one and make the same calls; each writes its share of the files, unless there are copies in memory (checkpoint.peer): then
-/// the first rank writes them alone.
+/// training have one and make the same calls; each writes its share of the files and of copies in memory (checkpoint.peer).
 class Checkpointer {
  public:
   /// Is given one line for people.
   using Note = std::function<void(const std::string&)>;
 
-  /// Where checkpoints go. All ranks name the same files, only the first does with copies in memory. Those in memory are extra: one that
-  /// cannot be written there is a warning.
+  /// Where checkpoints go: the same files on all ranks. Copies in memory are extra: one that cannot be made is a warning.
   struct Places {
-    std::optional<std::filesystem::path> files;
-    std::optional<std::filesystem::path> memory = std::nullopt;
+    std::filesystem::path files;
+    const PeerCopies* copies = nullptr;
   };
 
   /// Takes the memory for copies if it will need it. `tokenizer_json` may be empty; `data` absent.
@@ -67,33 +67,34 @@ class Checkpointer {
 
   [[nodiscard]] io::CheckpointState state_of(const Progress& progress, bool weights_only);
   [[nodiscard]] std::vector<io::CheckpointEntry> entries(const io::CheckpointConfig& config, bool weights_only) const;
-  void begin(std::int64_t step);
-  void write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries, const std::function<void()>& check,
-             std::vector<std::string>& warnings);
+  void begin(const io::CheckpointState& state);
+  void write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries, std::span<const io::CheckpointEntry> checked);
   void commit(const io::CheckpointState& state, std::vector<std::string>& warnings);
-  void write_to_memory(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries,
-                       std::vector<std::string>& warnings) const;
   double save_now(const Progress& progress, bool weights_only);
   double save_in_background(const Progress& progress, bool weights_only);
   void wait_visibly();
   void end_phase();
   void end_background();
+  [[nodiscard]] bool copying() const { return copies_ && copies_->going_on(); }
+  void report(const std::optional<std::string>& problem);
   [[nodiscard]] bool alone() const { return joint_.writer().count == 1; }
   void saved(const io::CheckpointState& state, std::int64_t bytes, double stall_ms, double write_ms,
              const std::vector<std::string>& warnings);
 
   Training& training_;
   Config config_;
-  Places places_;
+  std::filesystem::path files_;
   JointSave joint_;
+  std::optional<CopySave> copies_;
   bool whole_ = false;  // saves everything, also where others have the same
   std::string tokenizer_json_;
   const io::Dataset* data_;
   Note note_;
   SaveTotals totals_;
-  std::int64_t saved_step_ = -1;  // the last complete one
+  std::int64_t saved_step_ = -1;  // the last complete one in files
+  std::int64_t begun_step_ = -1;  // the last one that was begun
 
-  /// A checkpoint that is being written: by one rank all in the background; by several their shards, then the commit. The background thread
+  /// Files that are being written: by one rank all in the background; by several their shards, then the commit. The background thread
   /// writes `warnings` and `end`; they are read when it is idle.
   struct InFlight {
     io::CheckpointState state;

@@ -45,9 +45,6 @@ void check_parallel(const ParallelConfig& parallel) {
 void check_together(const Config& config) {
   check_batches(config.train);
   check_parallel(config.parallel);
-  require(config.parallel.zero == 0 || !config.checkpoint.peer,
-          "checkpoint.peer keeps the whole state on every node, which parallel.zero {} spreads: leave one of them out",
-          config.parallel.zero);
   config.optimizer.validate();
   const bool f64 = config.precision.compute == "f64";
   require(find_device(config.run.device) == nullptr || !f64,

@@ -18,7 +18,8 @@ std::string failure_of(const std::function<void()>& f) {
 
 }  // namespace
 
-JointSave::JointSave(comm::Communicator* ranks, std::filesystem::path checkpoints) : ranks_(ranks), checkpoints_(std::move(checkpoints)) {}
+JointSave::JointSave(comm::Communicator* ranks, std::filesystem::path checkpoints, bool coordinates)
+    : ranks_(ranks), checkpoints_(std::move(checkpoints)), coordinates_(coordinates) {}
 
 io::Writer JointSave::writer() const { return {ranks_ == nullptr ? 0 : ranks_->rank(), size()}; }
 
@@ -31,21 +32,27 @@ void JointSave::wait_for_all(const char* what) {
   if (ranks_ != nullptr) ranks_->barrier(what, false);
 }
 
-double JointSave::sum(double here) {
-  if (ranks_ != nullptr) ranks_->all_reduce({&here, 1}, "state of the checkpoint");
-  return here;
+void JointSave::sum(std::span<double> here) {
+  if (ranks_ != nullptr) ranks_->all_reduce(here, "state of the checkpoint");
+}
+
+bool JointSave::failed_anywhere() {
+  double failed = failure_.empty() ? 0 : 1;
+  sum({&failed, 1});
+  return failed > 0;
 }
 
 void JointSave::begin(std::int64_t step) {
   step_ = step;
   failure_.clear();
-  if (first()) attempt([&] { directory_ = io::begin_save(checkpoints_, step); });
-  failure_ = from(0, failure_, "checkpoint begins");
-  directory_ = from(0, directory_.string(), "directory of the checkpoint");
+  given_up_ = false;
+  directory_ = io::unfinished_save(checkpoints_, step);
+  if (coordinates_) attempt([&] { io::begin_save(checkpoints_, step); });
+  given_up_ = failed_anywhere();
 }
 
 void JointSave::attempt(const std::function<void()>& work) {
-  if (failure_.empty()) failure_ = failure_of(work);
+  if (failure_.empty() && !given_up_) failure_ = failure_of(work);
 }
 
 void JointSave::write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries, const io::SaveOptions& options) {
@@ -61,35 +68,44 @@ void JointSave::write(const io::CheckpointState& state, std::span<const io::Chec
 
 std::int64_t JointSave::exchange() {
   wait_for_all("writing of the checkpoint");
+  agree(fmt::format("checkpoint of step {} not saved: ", step_));
   shards_.clear();
-  std::string failures;
   std::int64_t bytes = 0;
   for (int rank = 0; rank < size(); ++rank) {
-    const Json mine = {{"failure", failure_}, {"bytes", bytes_}, {"shard", failure_.empty() ? to_json(shard_) : Json()}};
+    const Json mine = {{"bytes", bytes_}, {"shard", to_json(shard_)}};
     const Json said = ranks_ == nullptr ? mine : Json::parse(from(rank, mine.dump(), "checkpoint"));
-    const auto failure = said.at("failure").get<std::string>();
-    if (failure.empty()) {
-      shards_.push_back(io::shard_summary(said.at("shard")));
-      bytes += said.at("bytes").get<std::int64_t>();
-    } else if (failures.find(failure) == std::string::npos) {
-      if (!failures.empty()) failures += '\n';
-      if (size() > 1) failures += fmt::format("rank {}: ", rank);
-      failures += failure;
-    }
+    shards_.push_back(io::shard_summary(said.at("shard")));
+    bytes += said.at("bytes").get<std::int64_t>();
   }
-  if (failures.empty()) return bytes;
-  if (first()) io::abandon_save(checkpoints_, step_);
-  throw AgreedError(fmt::format("checkpoint of step {} not saved: {}", step_, failures));
+  return bytes;
+}
+
+void JointSave::agree(const std::string& what) {
+  if (!failed_anywhere()) return;
+  const std::string failures = all_failures();
+  if (coordinates_) io::abandon_save(checkpoints_, step_);
+  throw AgreedError(what + failures);
+}
+
+std::string JointSave::all_failures() {
+  std::string failures;
+  for (int rank = 0; rank < size(); ++rank) {
+    const std::string failure = from(rank, failure_, "checkpoint");
+    if (failure.empty() || failures.find(failure) != std::string::npos) continue;
+    if (!failures.empty()) failures += '\n';
+    if (size() > 1) failures += fmt::format("rank {}: ", rank);
+    failures += failure;
+  }
+  return failures;
 }
 
 void JointSave::commit(const io::CheckpointState& state, std::int64_t keep, const io::Warn& warn) {
-  if (first()) attempt([&] { io::commit_save(checkpoints_, state, shards_, keep, warn); });
+  if (coordinates_) attempt([&] { io::commit_save(checkpoints_, state, shards_, keep, warn); });
 }
 
 void JointSave::conclude() {
   wait_for_all("committing of the checkpoint");
-  failure_ = from(0, failure_, "checkpoint ends");
-  if (!failure_.empty()) throw AgreedError(failure_);
+  agree();
 }
 
 }  // namespace oxrse::train

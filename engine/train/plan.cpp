@@ -57,8 +57,11 @@ Plan make_plan(const Config& config, const nn::ModelConfig& model, const paralle
   require(own > 0, "parallel.zero {} leaves this rank without a single one of {} parameters: start fewer ranks, or set parallel.zero to 0",
           config.parallel.zero, plan.parameters);
   plan.saved_bytes = own_bytes / own * plan.parameters;  // every element has as many
-  if (Checkpointer::copies(config)) plan.snapshot_bytes = io::Snapshot::bytes_for(entries_to_save(training, config.checkpoint));
-  if (config.checkpoint.peer) plan.peer_bytes = 2 * plan.saved_bytes;  // the last one stays until the next is whole
+  const auto written = entries_to_save(training, config.checkpoint);
+  for (const io::CheckpointEntry& entry : written) plan.own_bytes += entry.tensor.bytes();
+  if (Checkpointer::copies(config)) plan.snapshot_bytes = io::Snapshot::bytes_for(written);
+  // The last one stays until the next is whole; on several nodes there is as much of another rank.
+  if (config.checkpoint.peer) plan.peer_bytes = 2 * plan.own_bytes * (group.size > 1 ? 2 : 1);
   plan.process_bytes = process_bytes();
   plan.tokens = static_cast<double>(config.train.global_batch * config.train.context);
   plan.model_flops = config.train.recompute == "none" ? plan.ops.total().flops : model_flops(config, model, group);

@@ -29,8 +29,8 @@ class Ranks {
   [[nodiscard]] comm::Communicator* communicator() { return communicator_ ? &*communicator_ : nullptr; }
 
   [[nodiscard]] bool first() const { return session_.rank() == 0; }
-  /// Whether no other rank of its machine comes before it.
-  [[nodiscard]] bool first_of_node() const { return session_.local_rank() == 0; }
+  /// The first rank of its machine.
+  [[nodiscard]] int first_of_node() const { return session_.first_of_machine(); }
   [[nodiscard]] int size() const { return session_.size(); }
   [[nodiscard]] int threads() const { return threads_of_rank(session_); }
 

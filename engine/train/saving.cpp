@@ -1,5 +1,6 @@
 #include "engine/train/saving.h"
 
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -87,8 +88,7 @@ std::vector<io::CheckpointEntry> checkpoint_entries(Training& training, const io
 std::vector<io::CheckpointEntry> entries_to_save(Training& training, const io::CheckpointConfig& config, bool weights_only) {
   const std::vector<io::CheckpointEntry> entries = checkpoint_entries(training, config, weights_only);
   const parallel::Group& group = training.group();
-  // With copies in memory, every node has all and the first rank saves alone.
-  if (group.size == 1 || training.shares_optimizer() || config.peer) return entries;
+  if (group.size == 1 || training.shares_optimizer()) return entries;
   return io::share_of(entries, {group.rank, group.size});
 }
 
@@ -118,6 +118,29 @@ void load_weights(Context& context, nn::ParameterStore& store, const io::Checkpo
     checkpoint.read(p.name, part, place_of(p), p.master);
   }
   store.cast(context);
+}
+
+std::vector<bool> files_to_restore(Training& training, const io::Manifest& manifest) {
+  std::vector<bool> needed(manifest.files.size(), false);
+  needed.front() = true;  // has the small values
+  std::map<std::pair<std::string_view, std::string_view>, const io::StoredTensor*> stored;
+  for (const io::StoredTensor& tensor : manifest.tensors) stored[{tensor.name, tensor.part}] = &tensor;
+  const auto need = [&](const nn::Parameter& p, std::string_view part) {
+    const auto found = stored.find({p.name, part});
+    if (found == stored.end() || found->second->shape != p.sizes) return;  // restore says so
+    const io::Runs wanted(place_of(p).region, p.sizes);
+    for (const io::Piece& piece : found->second->pieces) {
+      if (io::common_elements(io::Runs(piece.region, p.sizes), wanted) > 0) needed[static_cast<std::size_t>(piece.file)] = true;
+    }
+  };
+  const auto& parameters = training.parameters().parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].own.count() == 0) continue;
+    need(parameters[i], "master");
+    need(parameters[i], "model");
+    for (const auto& [part, tensor] : parts_of(training.optimizer().states()[i])) need(parameters[i], part);
+  }
+  return needed;
 }
 
 Progress restore(Training& training, const io::Checkpoint& checkpoint, const io::Dataset* data) {

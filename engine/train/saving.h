@@ -34,6 +34,9 @@ Json checkpoint_state(Training& training, const Progress& progress, const Config
 /// is changed for a wrong dataset or optimizer.
 Progress restore(Training& training, const io::Checkpoint& checkpoint, const io::Dataset* data);
 
+/// Which of a checkpoint's files `restore` reads on this rank.
+std::vector<bool> files_to_restore(Training& training, const io::Manifest& manifest);
+
 /// Takes only the weights, whatever type they were saved in.
 void load_weights(Context& context, nn::ParameterStore& store, const io::Checkpoint& checkpoint);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -68,6 +69,19 @@ std::int64_t newest_step(const RunDirectory& directory) {
   return -1;
 }
 
+/// Calls `restore` on every rank; what is damaged for one of them is damaged for all, so that all go on from the same checkpoint.
+void restore_together(Ranks& ranks, const std::filesystem::path& directory, const std::function<void()>& restore) {
+  std::optional<io::Damage> damage;
+  try {
+    restore();
+  } catch (const io::Damage& found) {
+    damage = found;
+  }
+  if (!ranks.any(damage.has_value())) return;
+  if (damage) throw *damage;
+  throw io::Damage(directory.string() + " is damaged where another rank reads it");
+}
+
 void require_same_run(const io::Checkpoint& checkpoint, const Json& effective) {
   const std::vector<std::string> different = incompatibilities(checkpoint.config(), effective);
   if (different.empty()) return;
@@ -103,6 +117,8 @@ class Run {
   void print_header(const Plan& plan) const;
   std::optional<std::filesystem::path> find_checkpoint(const std::string& resume);
   std::optional<std::filesystem::path> find_copy(const std::string& resume, std::int64_t bytes);
+  bool restore_copy(const std::filesystem::path& copy, bool has_files);
+  void restore_files(const std::filesystem::path& files, const Json& effective);
   void end_copies();
   const char* stop_request();
   void take_step();
@@ -167,19 +183,17 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks)
   require_fits(plan, config_);
 
   const Json effective = write_config(config_);
-  const auto files = find_checkpoint(resume), copy = find_copy(resume, plan.saved_bytes);
-  const auto resumed = copy ? copy : files;
-  if (resumed) require_same_run(io::Checkpoint::open_unverified(*resumed), effective);  // before anything is allocated
+  const auto files = find_checkpoint(resume), copy = find_copy(resume, plan.own_bytes);
+  if (copy || files) require_same_run(io::Checkpoint::open_unverified(copy ? *copy : *files), effective);  // before anything is allocated
   arena_ = Arena::allocated(plan.memory.total());
   context_ =
       Context{.mode = Mode::Run, .cpu = {ranks_.threads()}, .arena = &*arena_, .log = nullptr, .cuda = find_device(config_.run.device)};
   training_ = std::make_unique<Training>(context_, config_, model_, ranks_.communicator());
-  if (resumed) {
-    io::Checkpoint::load(*resumed, warn, io::Need::Everything, [&](const io::Checkpoint& checkpoint) {
-      require_same_run(checkpoint, effective);
-      progress_ = restore(*training_, checkpoint, data_.train.get());
-      show(fmt::format("resumed  {} at step {}\n", checkpoint.directory().string(), progress_.step));
-    });
+  const bool from_copy = copy && restore_copy(*copy, files.has_value());
+  if (from_copy) {
+    show(fmt::format("resumed  {} at step {}\n", copy->string(), progress_.step));
+  } else if (files) {
+    restore_files(*files, effective);
   } else if (initial) {
     load_weights(context_, training_->parameters(), *initial);
     training_->optimizer().round_weights(context_);
@@ -200,13 +214,33 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks)
     recorder_ = std::make_unique<Recorder>(*directory_, config_, progress_.step);
   }
   terminal_ = std::make_unique<Terminal>(first_step_, config_.train.steps, config_.log.every);
-  Checkpointer::Places places;
-  if (directory_ || !config_.checkpoint.peer) places.files = std::filesystem::path(config_.directory()) / "checkpoints";
-  if (copies_) places.memory = copies_->directory();
-  if (!places.files && !places.memory) return;
+  const Checkpointer::Places places{.files = std::filesystem::path(config_.directory()) / "checkpoints",
+                                    .copies = copies_ ? &*copies_ : nullptr};
   checkpointer_ = std::make_unique<Checkpointer>(*training_, config_, places, tokenizer_ ? tokenizer_->to_json() : "", data_.train.get(),
                                                  [this](const std::string& text) { terminal_->note(text); });
-  if (files && !copy) checkpointer_->resumed_at(progress_.step);
+  if (files && !from_copy) checkpointer_->resumed_at(progress_.step);
+}
+
+/// False on all ranks, with a warning, when the copy turns out not to be whole and files can take its place.
+bool Run::restore_copy(const std::filesystem::path& copy, bool has_files) {
+  if (!copies_->fetch(files_to_restore(*training_, io::read_manifest(copy)), warn)) return false;
+  try {
+    restore_together(ranks_, copy, [&] { progress_ = restore(*training_, io::Checkpoint::open_part(copy), data_.train.get()); });
+  } catch (const io::Damage& damage) {
+    copies_->discard();
+    if (!has_files) throw;
+    warn(fmt::format("{}; this copy is not used", damage.what()));
+    return false;
+  }
+  return true;
+}
+
+void Run::restore_files(const std::filesystem::path& files, const Json& effective) {
+  io::Checkpoint::load(files, warn, io::Need::Everything, [&](const io::Checkpoint& checkpoint) {
+    require_same_run(checkpoint, effective);
+    restore_together(ranks_, checkpoint.directory(), [&] { progress_ = restore(*training_, checkpoint, data_.train.get()); });
+    show(fmt::format("resumed  {} at step {}\n", checkpoint.directory().string(), progress_.step));
+  });
 }
 
 /// The checkpoint the run goes on from, if there is one: the first rank, which alone holds the directory, looks for all.
@@ -272,7 +306,7 @@ void Run::print_header(const Plan& plan) const {
 void Run::execute() {
   try {
     train_steps();
-    if (checkpointer_) checkpointer_->finish(progress_);
+    checkpointer_->finish(progress_);
     end_copies();
   } catch (const Error& error) {
     save_after(error);
@@ -287,7 +321,6 @@ void Run::train_steps() {
     take_step();
     if (due(config_.train.eval_every) || (progress_.step == config_.train.steps && config_.train.eval_every > 0)) evaluate();
     if (due(config_.train.sample_every)) print_sample();
-    if (!checkpointer_) continue;
     checkpointer_->collect();
     if (due(config_.checkpoint.every)) {
       checkpoint_ms_ = checkpointer_->save(progress_);
@@ -308,8 +341,7 @@ const char* Run::stop_request() {
 /// neither does a save; when it was the saving that failed, another try may still save what was computed since. Says both when that fails
 /// too.
 void Run::save_after(const Error& error) {
-  if (!checkpointer_) return;
-  const bool together = ranks_.size() == 1 || config_.checkpoint.peer || dynamic_cast<const AgreedError*>(&error) != nullptr;
+  const bool together = ranks_.size() == 1 || dynamic_cast<const AgreedError*>(&error) != nullptr;
   if (!together && (!ranks_.first() || training_->shares_optimizer())) return;
   try {
     together ? checkpointer_->finish(progress_) : checkpointer_->finish_alone(progress_);
@@ -397,14 +429,13 @@ void Run::print_sample() {
 
 /// What the checkpoints of this run have cost, and how often to save if the config says how often failures come.
 void Run::print_saving() const {
-  if (!checkpointer_) return;
   const SaveTotals& totals = checkpointer_->totals();
   if (totals.saved == 0) return;
   const auto saved = static_cast<double>(totals.saved);
-  terminal_->note(fmt::format("saved    {} checkpoints of {}{}: training stood still for {:.0f} ms each, {:.2f} GB/s to the disk",
-                              totals.saved, format_bytes(static_cast<double>(totals.bytes)),
+  terminal_->note(fmt::format("saved    {} checkpoint{} of {}{}: training stood still for {:.3g} ms each, {}/s to the disk", totals.saved,
+                              totals.saved == 1 ? "" : "s", format_bytes(static_cast<double>(totals.bytes)),
                               totals.skipped > 0 ? fmt::format(", {} skipped", totals.skipped) : "", totals.stall_ms / saved,
-                              totals.written_bytes / totals.write_ms * 1e-6));
+                              format_bytes(totals.written_bytes / totals.write_ms * 1e3)));
   const double steps = static_cast<double>(progress_.step - first_step_);
   if (config_.checkpoint.mtbf_h <= 0 || steps <= 0) return;
   const SaveCost cost{.stall = totals.stall_ms / saved / 1e3, .delay = totals.write_ms / saved / 1e3, .step = step_ms_ / steps / 1e3};

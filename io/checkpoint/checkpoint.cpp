@@ -100,10 +100,22 @@ std::filesystem::path checkpoints_in(const std::filesystem::path& path) {
 
 std::vector<std::string> damage_of(const std::filesystem::path& step_directory) {
   try {
-    return damage_of_files(step_directory, read_manifest(step_directory), Verify::Everything);
+    return damage_of_files(step_directory, read_named_manifest(step_directory), Verify::Everything);
   } catch (const Error& error) {
     return {error.what()};
   }
+}
+
+std::vector<bool> whole_files(const std::filesystem::path& step_directory, const Manifest& manifest, const Warn& warn) {
+  std::vector<bool> whole;
+  for (std::size_t i = 0; i < manifest.files.size(); ++i) {
+    whole.push_back(false);
+    if (!std::filesystem::exists(step_directory / manifest.files[i].name)) continue;
+    const auto damage = damage_of_file(step_directory, manifest, static_cast<std::int64_t>(i), Verify::Everything);
+    for (const std::string& sentence : damage) warn(sentence + "; this file is not used");
+    whole.back() = damage.empty();
+  }
+  return whole;
 }
 
 bool holds_checkpoint(const std::filesystem::path& path, Need need) {
@@ -150,7 +162,7 @@ void Checkpoint::load(const std::filesystem::path& path, const Warn& warn, Need 
 Checkpoint Checkpoint::first_whole(const std::filesystem::path& path, const Warn& warn, Need need,
                                    const std::function<std::vector<std::string>(Checkpoint&)>& try_it) {
   if (is_step_directory(path)) {
-    Checkpoint checkpoint(path, read_manifest(path));
+    Checkpoint checkpoint(path, read_named_manifest(path));
     require(need == Need::Weights || !checkpoint.manifest_.weights_only,
             "{} holds the weights only: go on from a complete checkpoint, or give this one as run.init", path.string());
     const auto damage = try_it(checkpoint);
@@ -184,11 +196,19 @@ Checkpoint Checkpoint::first_whole(const std::filesystem::path& path, const Warn
 }
 
 Checkpoint Checkpoint::open_unverified(const std::filesystem::path& path) {
-  if (is_step_directory(path)) return {path, read_manifest(path)};
+  if (is_step_directory(path)) return {path, read_named_manifest(path)};
   const auto found = find_checkpoints(checkpoints_in(path));
   require(!found.empty(), "{} holds no checkpoint (no step_... directory)", path.string());
   require(found.front().manifest.has_value(), "{}", found.front().damage);
   return {found.front().directory.path, *found.front().manifest};
+}
+
+Checkpoint Checkpoint::open_part(const std::filesystem::path& step_directory) {
+  Checkpoint checkpoint(step_directory, read_named_manifest(step_directory));
+  const auto damage = damage_of_file(step_directory, checkpoint.manifest_, 0, Verify::Structure);
+  if (!damage.empty()) throw Damage(damage.front());
+  checkpoint.load_state();
+  return checkpoint;
 }
 
 void Checkpoint::load_state() {

@@ -18,6 +18,10 @@ namespace oxrse::io {
 /// every byte. Empty when all is well.
 std::vector<std::string> damage_of(const std::filesystem::path& step_directory);
 
+/// Which of the manifest's files are in a step directory as they were written. Reads every byte; `warn` is told of those that are there and
+/// damaged.
+std::vector<bool> whole_files(const std::filesystem::path& step_directory, const Manifest& manifest, const Warn& warn);
+
 /// What a checkpoint is needed for: its weights, or going on with training.
 enum class Need : std::uint8_t { Weights, Everything };
 
@@ -44,6 +48,9 @@ class Checkpoint {
   static void load(const std::filesystem::path& path, const Warn& warn, Need need, const std::function<void(const Checkpoint&)>& load);
   /// A step directory, or the newest one in `path`, of which only the manifest is read and verified, for looking at damaged ones.
   static Checkpoint open_unverified(const std::filesystem::path& path);
+  /// A step directory that has the first of its files and any of the others. Tensors are verified when they are read; what lies in a file
+  /// that is not there is an Error then.
+  static Checkpoint open_part(const std::filesystem::path& step_directory);
 
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
   [[nodiscard]] std::int64_t step() const { return manifest_.step; }

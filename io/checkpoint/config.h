@@ -42,7 +42,8 @@ struct CheckpointConfig {
                               .meaning = "type of AdamW's moments in checkpoints; with bf16 a resumed run is near the uninterrupted one",
                               .choices = {"f32", "bf16"}});
     visit(self.peer, Field{.key = "peer",
-                           .meaning = "keep a copy of the newest checkpoint in the memory of every node, to go on from after a failure"});
+                           .meaning = "keep the newest checkpoint in the memory of the nodes too, each rank's part on two of them, to go "
+                                      "on from after a failure"});
     visit(self.peer_dir, Field{.key = "peer_dir", .meaning = "file system in memory for these copies"});
     visit(self.peer_hours, Field{.key = "peer_hours",
                                  .meaning = "free this memory when nobody has gone on with the run for so long",

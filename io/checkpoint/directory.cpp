@@ -52,10 +52,8 @@ std::vector<StepDirectory> list(const std::filesystem::path& checkpoints, std::o
 FoundCheckpoint look_at(const StepDirectory& directory) {
   FoundCheckpoint found{directory, std::nullopt, ""};
   try {
-    found.manifest = read_manifest(directory.path);
-    require(found.manifest->step == directory.step, "{} holds step {}", directory.path.string(), found.manifest->step);
+    found.manifest = read_named_manifest(directory.path);
   } catch (const Error& error) {
-    found.manifest.reset();
     found.damage = error.what();
   }
   return found;
@@ -74,6 +72,16 @@ std::filesystem::path name_to_set_aside(const std::filesystem::path& step_direct
   std::filesystem::path free = name;
   for (int i = 2; std::filesystem::exists(free); ++i) free = fmt::format("{}{}", name, i);
   return free;
+}
+
+Manifest read_named_manifest(const std::filesystem::path& step_directory) {
+  Manifest manifest = read_manifest(step_directory);
+  const auto path = step_directory.has_filename() ? step_directory : step_directory.parent_path();  // "step_0000000200/"
+  const std::string name = path.filename().string();
+  const auto step = step_in(name) ? step_in(name) : step_set_aside(name);
+  require(!step || *step == manifest.step, "{} holds the checkpoint of step {}, not of step {}: it was renamed, give it the name {} back",
+          path.string(), manifest.step, *step, step_name(manifest.step));
+  return manifest;
 }
 
 std::vector<FoundCheckpoint> find_checkpoints(const std::filesystem::path& checkpoints) {

@@ -30,6 +30,10 @@ std::vector<StepDirectory> directories_set_aside(const std::filesystem::path& ch
 /// A free name for the next one.
 std::filesystem::path name_to_set_aside(const std::filesystem::path& step_directory);
 
+/// The manifest of a step directory. An Error also where the directory has the name of another step, because it was renamed: whoever looks
+/// for that step must not get this one. Names that say no step are free.
+Manifest read_named_manifest(const std::filesystem::path& step_directory);
+
 /// A step directory and its manifest, or what is wrong with that.
 struct FoundCheckpoint {
   StepDirectory directory;

@@ -35,10 +35,6 @@ std::int64_t next_sequence(const std::vector<FoundCheckpoint>& found) {
 
 std::filesystem::path place_of(const std::filesystem::path& checkpoints, std::int64_t step) { return checkpoints / step_name(step); }
 
-std::filesystem::path unfinished_place(const std::filesystem::path& checkpoints, std::int64_t step) {
-  return place_of(checkpoints, step).string() + std::string(kUnfinished);
-}
-
 /// The files of all writers: first each one's own, then those they link to, each once.
 class Files {
  public:
@@ -111,8 +107,13 @@ void or_abandon(const std::filesystem::path& checkpoints, std::int64_t step, F&&
   }
 }
 
-/// Gives the finished directory its name. Equal states make equal files, so an equal checkpoint under that name can go; any other
-/// is kept under another name.
+/// Whether `before` is the weights that a run saved just before it saved everything at the same step.
+bool are_weights_of(const Manifest& before, const Manifest& complete) {
+  return before.weights_only && !complete.weights_only && before.sequence + 1 == complete.sequence && before.config == complete.config;
+}
+
+/// Gives the finished directory its name. Equal states make equal files, so an equal checkpoint under that name can go, and so can the
+/// weights of this one; any other is kept under another name.
 void put_in_place(const std::filesystem::path& finished, const std::filesystem::path& place, const Manifest& manifest,
                   const std::vector<FoundCheckpoint>& found, const Warn& warn) {
   if (!std::filesystem::exists(place)) return rename_durably(finished, place);
@@ -124,10 +125,11 @@ void put_in_place(const std::filesystem::path& finished, const std::filesystem::
     std::filesystem::rename(aside, place);
     throw;
   }
-  const bool equal = std::any_of(found.begin(), found.end(), [&](const FoundCheckpoint& f) {
-    return f.directory.step == manifest.step && f.manifest && f.manifest->files == manifest.files;
+  const bool contained = std::any_of(found.begin(), found.end(), [&](const FoundCheckpoint& f) {
+    return f.directory.step == manifest.step && f.manifest &&
+           (f.manifest->files == manifest.files || are_weights_of(*f.manifest, manifest));
   });
-  if (equal) return remove_checkpoint(aside);
+  if (contained) return remove_checkpoint(aside);
   warn(fmt::format("{} was there already with other contents, from an earlier run or damaged; it is kept as {}", place.string(),
                    aside.filename().string()));
 }
@@ -156,11 +158,15 @@ std::optional<BaseCheckpoint> base_for_links(const std::filesystem::path& checkp
   return std::nullopt;
 }
 
+std::filesystem::path unfinished_save(const std::filesystem::path& checkpoints, std::int64_t step) {
+  return place_of(checkpoints, step).string() + std::string(kUnfinished);
+}
+
 std::filesystem::path begin_save(const std::filesystem::path& checkpoints, std::int64_t step) {
   require(step >= 0, "a checkpoint of step {}", step);
   make_directory(checkpoints);
   remove_unfinished(checkpoints);
-  const std::filesystem::path unfinished = unfinished_place(checkpoints, step);
+  const std::filesystem::path unfinished = unfinished_save(checkpoints, step);
   make_directory(unfinished);
   return unfinished;
 }
@@ -170,7 +176,7 @@ void commit_save(const std::filesystem::path& checkpoints, const CheckpointState
   or_abandon(checkpoints, state.step, [&] {
     const std::vector<FoundCheckpoint> found = find_checkpoints(checkpoints);
     const Manifest manifest = make_manifest(state, shards, next_sequence(found));
-    const std::filesystem::path unfinished = unfinished_place(checkpoints, state.step);
+    const std::filesystem::path unfinished = unfinished_save(checkpoints, state.step);
     write_file_atomically(unfinished / kManifestName, to_text(manifest));
     sync_to_disk(unfinished);
     put_in_place(unfinished, place_of(checkpoints, state.step), manifest, found, warn);
@@ -181,7 +187,7 @@ void commit_save(const std::filesystem::path& checkpoints, const CheckpointState
 
 void abandon_save(const std::filesystem::path& checkpoints, std::int64_t step) {
   std::error_code ignored;
-  std::filesystem::remove_all(unfinished_place(checkpoints, step), ignored);
+  std::filesystem::remove_all(unfinished_save(checkpoints, step), ignored);
 }
 
 void save_checkpoint(const std::filesystem::path& checkpoints, const CheckpointState& state, std::span<const CheckpointEntry> entries,

@@ -27,11 +27,12 @@ void save_checkpoint(const std::filesystem::path& checkpoints, const CheckpointS
 /// The same by several ranks. One of them, the coordinator, calls `begin_save`; then every rank calls `write_shard` with the directory it
 /// gave; then the coordinator calls `commit_save` with all summaries, in the order of the writers, or `abandon_save` when a rank failed.
 ///
-/// Makes a directory for the shards; what an interrupted save left is removed.
+/// Makes a directory for the shards, `unfinished_save`; what an interrupted save left is removed.
 std::filesystem::path begin_save(const std::filesystem::path& checkpoints, std::int64_t step);
 /// An Error when a writer or elements of a tensor are missing or there twice; then, as after any other Error, nothing has changed.
 void commit_save(const std::filesystem::path& checkpoints, const CheckpointState& state, std::span<const ShardSummary> shards,
                  std::int64_t keep, const Warn& warn);
+std::filesystem::path unfinished_save(const std::filesystem::path& checkpoints, std::int64_t step);
 void abandon_save(const std::filesystem::path& checkpoints, std::int64_t step);
 
 /// What an incremental save may link to: the whole checkpoint that was saved last, as far as can be told without reading it.

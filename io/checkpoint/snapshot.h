@@ -15,8 +15,8 @@ class Snapshot {
   /// What a snapshot of `entries` takes; they may be planned.
   static std::int64_t bytes_for(std::span<const CheckpointEntry> entries);
 
-  /// Makes room for `entries` and touches it, so that `take` only copies.
-  explicit Snapshot(std::span<const CheckpointEntry> entries);
+  /// Makes room for `entries` and touches it, so that `take` only copies: by so many threads, those of training, which stands still.
+  Snapshot(std::span<const CheckpointEntry> entries, int threads);
 
   /// Copies `entries`: those that room was made for, or some of them.
   void take(std::span<const CheckpointEntry> entries);
@@ -24,6 +24,7 @@ class Snapshot {
   [[nodiscard]] std::span<const CheckpointEntry> entries() const { return entries_; }
 
  private:
+  int threads_;
   Arena arena_;
   std::vector<CheckpointEntry> entries_;
 };

@@ -312,6 +312,49 @@ TEST_CASE("a rank that never comes is named after the time allowed", "[comm]") {
   }
 }
 
+TEST_CASE("messages of any sizes arrive, beside sums", "[comm]") {
+  const std::vector<Message> messages = {{0, 1, 1}, {1, 2, 0}, {2, 0, 3'000'001}, {0, 1, 4096}, {2, 1, 700'003}};
+  const auto byte_of = [](std::size_t message, std::int64_t i) {
+    return static_cast<std::byte>((i * 31 + static_cast<std::int64_t>(message)) % 251);
+  };
+  std::atomic<std::int64_t> right{0};
+  const auto errors = run_ranks(3, [&](Communicator& ranks) {
+    std::vector<std::vector<std::byte>> memory;  // of this rank's messages, filled by who sends
+    Operands operands{DType::F32, {}, nullptr};
+    for (std::size_t m = 0; m < messages.size(); ++m) {
+      if (messages[m].from != ranks.rank() && messages[m].to != ranks.rank()) continue;
+      auto& bytes = memory.emplace_back(static_cast<std::size_t>((messages[m].bytes + 3) / 4 * 4));
+      for (std::int64_t i = 0; messages[m].from == ranks.rank() && i < messages[m].bytes; ++i)
+        bytes[static_cast<std::size_t>(i)] = byte_of(m, i);
+    }
+    for (auto& bytes : memory) operands.inputs.push_back(bytes.data());
+    const auto ticket = ranks.start(ranks.plan(messages), operands, "test");
+    for (int i = 0; i < 20; ++i) sum_of(ranks, 1000);
+    while (!ranks.done(ticket)) std::this_thread::yield();
+    ranks.wait(ticket);
+    for (std::size_t m = 0, mine = 0; m < messages.size(); ++m) {
+      if (messages[m].from != ranks.rank() && messages[m].to != ranks.rank()) continue;
+      const auto& bytes = memory[mine++];
+      for (std::int64_t i = 0; i < messages[m].bytes; ++i) {
+        require(bytes[static_cast<std::size_t>(i)] == byte_of(m, i), "byte {} of message {} on rank {}", i, m, ranks.rank());
+      }
+      ++right;
+    }
+    ranks.barrier("test");  // all go on while others receive
+  });
+  for (const std::string& error : errors) CHECK(error == "");
+  CHECK(right == 2 * std::ssize(messages));
+  const auto disagreeing = disagree(
+      [](Communicator& r) {
+        r.wait(r.start(r.plan(std::vector<Message>{{0, 1, 0}}), {}, "test")), sum_of(r, 1);
+      },
+      [](Communicator& r) { sum_of(r, 1), sum_of(r, 1); });
+  for (const std::string& error : disagreeing) CHECK_THAT(error, Contains("messages, 1 in all") && Contains("all_reduce of 1 f32"));
+  for (const std::string& error : run_ranks(2, [](Communicator& r) { static_cast<void>(r.plan(std::vector<Message>{{1, 1, 8}})); })) {
+    CHECK_THAT(error, Contains("a message of 8 bytes from rank 1 to rank 1"));
+  }
+}
+
 TEST_CASE("a rank that fails ends the others with its reason", "[comm]") {
   const auto errors = run_ranks(4,
                                 [&](Communicator& ranks) {

@@ -69,7 +69,7 @@ TEST_CASE("tensors convert between float types when read") {
   }
 }
 
-TEST_CASE("a tensor of another shape is refused with its name and both shapes") {
+TEST_CASE("a tensor of another shape is refused with its name and both shapes", "[C9]") {
   const TemporaryDirectory dir;
   SmallState(1).save(dir.path());
   Warnings warnings;

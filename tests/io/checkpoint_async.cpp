@@ -57,7 +57,7 @@ TEST_CASE("a snapshot is saved as the state was, whatever happens to it meanwhil
   const TemporaryDirectory a, b;
   SmallState state(3, 1'000'003);
   state.save(a.path());
-  Snapshot snapshot(state.entries);
+  Snapshot snapshot(state.entries, 2);
   for (int round = 0; round < 2; ++round) {  // the memory is used again
     snapshot.take(state.entries);
     SmallState changed = state;
@@ -77,7 +77,7 @@ TEST_CASE("a snapshot takes the room it says, and some of its tensors fit, too")
   const std::int64_t room = Snapshot::bytes_for(state.entries);
   CHECK(room >= bytes);
   CHECK(room <= bytes + Arena::kAlignment * static_cast<std::int64_t>(state.entries.size()));
-  Snapshot snapshot(state.entries);
+  Snapshot snapshot(state.entries, 2);
   snapshot.take(std::span(state.entries).subspan(2, 3));
   REQUIRE(snapshot.entries().size() == 3);
   CHECK(bytes_of(snapshot.entries()[1].tensor) == bytes_of(state.entries[3].tensor));

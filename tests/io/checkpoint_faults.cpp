@@ -111,7 +111,7 @@ TEST_CASE("a kill at any moment of saving loses nothing that was saved", "[C1]")
   CHECK(saved > 1);
 }
 
-TEST_CASE("a LATEST that names no checkpoint is repaired") {
+TEST_CASE("a LATEST that names no checkpoint is repaired", "[C2]") {
   const TemporaryDirectory dir;
   SmallState(90).save(dir.path());
   SmallState(100).save(dir.path());
@@ -162,7 +162,7 @@ TEST_CASE("a flipped byte anywhere is noticed and the checkpoint before is taken
   CHECK(step_of_whole(dir.path(), warnings) == 200);
 }
 
-TEST_CASE("damage inside a tensor names the tensor") {
+TEST_CASE("damage inside a tensor names the tensor", "[C3]") {
   const TemporaryDirectory dir;
   SmallState(5).save(dir.path());
   const auto step = dir / "step_0000000005";
@@ -203,7 +203,33 @@ TEST_CASE("missing, shortened and foreign files are named") {
   CHECK_THROWS_WITH(Checkpoint::open(dir.path(), warnings.sink()), Contains("no whole checkpoint") && Contains("step_0000000100"));
 }
 
-TEST_CASE("an unfinished save of the same step is replaced") {
+TEST_CASE("a checkpoint under the name of another step is damaged, and the one before is taken") {
+  const TemporaryDirectory dir;
+  for (const std::int64_t step : {2, 4, 6}) SmallState(step).save(dir.path());
+  const auto renamed = dir / "step_0000000009";
+  const std::string complaint =
+      renamed.string() + " holds the checkpoint of step 6, not of step 9: it was renamed, give it the name step_0000000006 back";
+  std::filesystem::rename(dir / "step_0000000006", renamed);
+  const auto damage = damage_of(renamed);
+  REQUIRE(damage.size() == 1);
+  CHECK_THAT(damage.front(), Contains(complaint));
+  Warnings warnings;
+  for (const std::string end : {"", "/"}) CHECK_THROWS_WITH(Checkpoint::open(renamed.string() + end, warnings.sink()), Contains(complaint));
+  CHECK_THROWS_WITH(Checkpoint::open_unverified(renamed), Contains(complaint));
+  CHECK(step_of_whole(dir.path(), warnings) == 4);
+  REQUIRE(warnings.texts.size() == 2);
+  CHECK_THAT(warnings.texts.front(), Contains(complaint) && Contains("this checkpoint is not used"));
+  CHECK_THAT(warnings.texts.back(), Contains("LATEST"));
+  CHECK(read_file(dir / "LATEST") == "step_0000000004\n");
+  SmallState(8).save(dir.path(), 1);  // it does not count as one that is kept, and is not removed unseen
+  CHECK(names_of(dir.path()) == std::vector<std::string>{"LATEST", "step_0000000008", "step_0000000009"});
+  std::filesystem::rename(renamed, dir / "step_0000000006");
+  CHECK(damage_of(dir / "step_0000000006").empty());
+  std::filesystem::rename(dir / "step_0000000006", dir / "best");  // names without a step are free
+  CHECK(damage_of(dir / "best").empty());
+}
+
+TEST_CASE("an unfinished save of the same step is replaced", "[C4]") {
   const TemporaryDirectory dir;
   const auto stale = dir / "step_0000000010.tmp";
   std::filesystem::create_directories(stale);
@@ -215,7 +241,7 @@ TEST_CASE("an unfinished save of the same step is replaced") {
   CHECK(names_of(dir / "step_0000000010") == std::vector<std::string>{"manifest.json", "shard_r00000.h5"});
 }
 
-TEST_CASE("later steps of an earlier run are neither used nor removed") {
+TEST_CASE("later steps of an earlier run are neither used nor removed", "[C4]") {
   const TemporaryDirectory dir;
   for (const std::int64_t step : {100, 200, 300}) SmallState(step).save(dir.path(), 3);
   SmallState(150).save(dir.path(), 1);  // went on from step 100
@@ -226,7 +252,7 @@ TEST_CASE("later steps of an earlier run are neither used nor removed") {
   CHECK_THAT(warnings.texts.front(), Contains("step_0000000300") && Contains("earlier run"));
 }
 
-TEST_CASE("a different checkpoint of the same step is kept under another name") {
+TEST_CASE("a different checkpoint of the same step is kept under another name", "[C4]") {
   const TemporaryDirectory dir;
   SmallState(100).save(dir.path());
   SmallState other(100);
@@ -241,7 +267,7 @@ TEST_CASE("a different checkpoint of the same step is kept under another name") 
   CHECK(names_of(dir.path()) == std::vector<std::string>{"LATEST", "step_0000000100", "step_0000000100.older"});
 }
 
-TEST_CASE("the newest checkpoints are kept, by number") {
+TEST_CASE("the newest checkpoints are kept, by number", "[C8]") {
   const TemporaryDirectory dir;
   for (const std::int64_t step : {std::int64_t{9}, std::int64_t{100}, std::int64_t{200}, std::int64_t{20'000'000'000}}) {
     SmallState(step).save(dir.path(), 2);

@@ -183,6 +183,23 @@ TEST_CASE("a run goes on from the last complete checkpoint, evaluation takes the
   CHECK_THROWS_WITH(Checkpoint::open(dir / step_name(300), warnings.sink(), Need::Everything), Contains("weights only"));
 }
 
+TEST_CASE("everything takes the place of the weights that were saved just before it, not of those of another run") {
+  const TemporaryDirectory dir;
+  SmallState weights(7), complete(7), other(7);
+  weights.state.weights_only = true;
+  weights.save(dir.path());
+  complete.save(dir.path());  // warns of nothing
+  CHECK(directories_set_aside(dir.path()).empty());
+  check_equal(dir.path(), complete);
+  std::filesystem::remove_all(dir / step_name(7));
+  weights.save(dir.path());
+  other.state.config["run"]["seed"] = 1;
+  Warnings warnings;
+  save_checkpoint(dir.path(), other.state, other.entries, 0, warnings.sink());
+  CHECK(directories_set_aside(dir.path()).size() == 1);
+  CHECK(warnings.texts.size() == 1);
+}
+
 TEST_CASE("weights-only checkpoints do not push complete ones out") {
   const TemporaryDirectory dir;
   for (std::int64_t step = 1; step <= 12; ++step) {

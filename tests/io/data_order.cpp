@@ -84,7 +84,7 @@ TEST_CASE("100 tokens, batch 2, context 8, 4 ranks: all samples are used and the
   CHECK(taken == std::vector<int>(12, 2));
 }
 
-TEST_CASE("stopped anywhere and opened again, once or twice, the samples go on as if never stopped", "[data]") {
+TEST_CASE("stopped anywhere and opened again, once or twice, the samples go on as if never stopped", "[data][D5]") {
   const char* order = GENERATE("sequential", "shuffled");
   TemporaryDirectory directory;
   const DataConfig config = three_shards(directory, order);
@@ -102,7 +102,7 @@ TEST_CASE("stopped anywhere and opened again, once or twice, the samples go on a
   }
 }
 
-TEST_CASE("stopped on some ranks and resumed on others: the epoch is exact", "[data]") {
+TEST_CASE("stopped on some ranks and resumed on others: the epoch is exact", "[data][D6]") {
   const char* order = GENERATE("sequential", "shuffled");
   TemporaryDirectory directory;
   const DataConfig config = three_shards(directory, order);

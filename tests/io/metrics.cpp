@@ -32,7 +32,7 @@ TEST_CASE("metrics keep their precision and NaN is null") {
         "{\"step\":2,\"loss\":null,\"grad_norm\":null}\n");
 }
 
-TEST_CASE("after a crash the series goes on from the checkpoint") {
+TEST_CASE("after a crash the series goes on from the checkpoint", "[U5]") {
   const TemporaryDirectory dir;
   const auto path = dir / "metrics.jsonl";
   {

@@ -1,12 +1,14 @@
 // Runs with asynchronous checkpoints that are killed at random moments.
 
 #include <cstdlib>
+#include <optional>
 #include <random>
 #include <regex>
 #include <thread>
 
 #include "io/checkpoint/checkpoint.h"
 #include "tests/catch.h"
+#include "tests/io/memory_file_system.h"
 #include "tests/tools/killed_run.h"
 
 using namespace oxrse;
@@ -36,15 +38,20 @@ TEST_CASE("kills at random moments of runs that save in the background lose noth
   if (ranks > 1 && !can_start_ranks()) return;
   const std::int64_t kills = number_from_environment("OXRSE_TEST_KILLS", ranks == 1 ? 4 : 2);
   const KilledRun run;
+  std::optional<io::MemoryRoot> memory;  // of every third run
+  if (io::has_memory_file_system()) memory.emplace();
   std::mt19937 random(static_cast<unsigned>(ranks));
   std::int64_t saved = -1, later = 0;
   for (std::int64_t kill = 0; kill < kills; ++kill) {
     CAPTURE(kill);
     const std::string options =
         fmt::format("--set checkpoint.every=1 --set checkpoint.keep=2 --set checkpoint.incremental={}", kill % 2 == 0);
+    const std::string copies = memory && kill % 3 == 1
+                                   ? fmt::format(" --set checkpoint.peer=true --set 'checkpoint.peer_dir=\"{}\"'", memory->path().string())
+                                   : "";
     const int victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
     const auto delay = std::chrono::milliseconds(random() % 1500);
-    const CommandResult killed = run.train_and_kill(ranks, "run", options, victim, [&] {
+    const CommandResult killed = run.train_and_kill(ranks, "run", options + copies, victim, [&] {
       if (kill % 4 == 0) run.wait_for_steps("run", static_cast<std::size_t>(std::max<std::int64_t>(saved, 0) + 2));
       std::this_thread::sleep_for(delay);
     });

@@ -38,7 +38,9 @@ KilledRun::KilledRun() {
                        {"comm", {{"timeout_s", 60}}},
                        {"log", {{"every", 1}, {"tensorboard", false}}}};
   io::put(directory_ / "config.json", config.dump());
-  io::put(directory_ / "start.sh", "echo $$ >'" + path("pid.") + "'${PMI_RANK:-0}; exec \"$@\"\n");
+  io::put(directory_ / "start.sh", fmt::format("rank=${{PMI_RANK:-0}}; echo $$ >'{}'$rank; if [ -e '{}'$rank ]; then cd '{}'$rank; fi\n"
+                                               "exec \"$@\"\n",
+                                               path("pid."), path("node."), path("node.")));
 }
 
 std::string KilledRun::command(const std::string& run, const std::string& options) const {
@@ -46,7 +48,17 @@ std::string KilledRun::command(const std::string& run, const std::string& option
 }
 
 std::string KilledRun::launcher(int ranks) const {
-  return ranks > 1 ? fmt::format("OMP_NUM_THREADS=1 mpirun -n {} ", ranks) : "OMP_NUM_THREADS=1 ";
+  const bool on_nodes = std::filesystem::exists(node_of(0));
+  return fmt::format("OMP_NUM_THREADS=1 {} {} sh {} ", on_nodes ? "MPIR_CVAR_NOLOCAL=1" : "",
+                     ranks > 1 ? fmt::format("mpirun -n {}", ranks) : "", path("start.sh"));
+}
+
+void KilledRun::put_on_nodes(const std::vector<std::filesystem::path>& nodes) const {
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+    const std::filesystem::path link = node_of(static_cast<int>(rank));
+    std::filesystem::remove(link);
+    std::filesystem::create_directory_symlink(nodes[rank], link);
+  }
 }
 
 CommandResult KilledRun::train(int ranks, const std::string& run, const std::string& options) const {
@@ -58,8 +70,7 @@ CommandResult KilledRun::train_and_kill(int ranks, const std::string& run, const
   const std::string pid_file = path("pid." + std::to_string(victim));
   std::filesystem::remove(pid_file);
   CommandResult result;
-  std::jthread launch(
-      [&] { result = run_command(command(run, options + " --set train.steps=1000000000"), launcher(ranks) + "sh " + path("start.sh")); });
+  std::jthread launch([&] { result = run_command(command(run, options + " --set train.steps=1000000000"), launcher(ranks)); });
   pid_t pid = 0;
   wait_until("the start of rank " + std::to_string(victim), [&] { return static_cast<bool>(std::ifstream(pid_file) >> pid); });
   try {

@@ -19,6 +19,9 @@ class KilledRun {
  public:
   KilledRun();
 
+  /// From now on rank r runs in directory `nodes[r]`, and takes the other ranks for being on other machines.
+  void put_on_nodes(const std::vector<std::filesystem::path>& nodes) const;
+
   [[nodiscard]] std::string path(const std::string& name) const { return (directory_ / name).string(); }
   [[nodiscard]] CommandResult train(int ranks, const std::string& run, const std::string& options) const;
   /// Starts a run without end, calls `wait`, kills rank `victim`, and returns when all ranks have ended.
@@ -32,6 +35,7 @@ class KilledRun {
  private:
   [[nodiscard]] std::string command(const std::string& run, const std::string& options) const;
   [[nodiscard]] std::string launcher(int ranks) const;
+  [[nodiscard]] std::string node_of(int rank) const { return path("node.") + std::to_string(rank); }
 
   io::TemporaryDirectory directory_;
 };

@@ -102,7 +102,7 @@ TEST_CASE("a resumed run is the uninterrupted one, bit for bit", "[train]") {
   check_done(diff);
 }
 
-TEST_CASE("a run can be resumed at any step, in any epoch, and again: the same bits", "[train]") {
+TEST_CASE("a run can be resumed at any step, in any epoch, and again: the same bits", "[train][D5]") {
   const Run run;
   // 200 samples a step: the text has fewer than three steps of them.
   const std::string options = GENERATE("", "--set 'precision.compute=\"bf16\"' --set precision.stochastic_rounding=true ") +
@@ -130,7 +130,7 @@ TEST_CASE("saving in the background changes nothing, and shows what it costs", "
   check_done(run.train("--set checkpoint.async=false"));
   const CommandResult async = run.train(run.in("async") + "--set checkpoint.every=1 --set checkpoint.mtbf_h=24");
   check_done(async);
-  CHECK_THAT(async.out, Contains("saved step 3") && Contains("training stood still for") && Contains("GB/s to the disk") &&
+  CHECK_THAT(async.out, Contains("saved step 3") && Contains("training stood still for") && Contains("iB/s to the disk") &&
                             Contains("advice   with a failure every 24 h") && Contains("every 1 steps, as now"));
   CHECK(run.losses("async") == run.losses());
   const auto lines = run.metrics("async");
@@ -138,7 +138,7 @@ TEST_CASE("saving in the background changes nothing, and shows what it costs", "
   CHECK_THAT(run_command("checkpoint diff " + run.path("run") + " " + run.path("async")).out, Contains("0 of "));
 }
 
-TEST_CASE("a checkpoint that cannot be written ends the run with an error and the old one in place", "[train]") {
+TEST_CASE("a checkpoint that cannot be written ends the run with an error and the old one in place", "[train][C5]") {
   const Run run;
   check_done(run.train("--set train.steps=3"));
   const std::string async = GENERATE("true", "false");

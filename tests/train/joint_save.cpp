@@ -7,6 +7,7 @@
 
 #include "engine/train/checkpointer.h"
 #include "io/checkpoint/compare.h"
+#include "io/files.h"
 #include "tests/catch.h"
 #include "tests/comm/ranks.h"
 #include "tests/train/fixture.h"
@@ -32,15 +33,15 @@ Config shared_config(bool async, std::int64_t zero) {
   return config;
 }
 
-/// Goes on from what `directory` holds, if anything, to `steps` steps, saving after every one. Returns what ranks ended with.
+/// Goes on from what `directory` holds, if anything, to `steps` steps, saving when the config says. Returns what ranks ended with.
 std::vector<std::string> run(int ranks, const Config& config, const std::filesystem::path& directory, std::int64_t steps) {
   return comm::testing::run_ranks(
       ranks,
       [&](Communicator& communicator) {
         Fixture fixture(config, 1, &communicator);
         Progress progress;
-        if (io::holds_checkpoint(directory)) {
-          progress = restore(fixture.training(), io::Checkpoint::open(directory, fail_on_warning), &fixture.data());
+        if (io::holds_checkpoint(directory, io::Need::Everything)) {
+          progress = restore(fixture.training(), io::Checkpoint::open(directory, fail_on_warning, io::Need::Everything), &fixture.data());
           fixture.training().share_weights();
         }
         communicator.barrier("all have looked");
@@ -49,7 +50,12 @@ std::vector<std::string> run(int ranks, const Config& config, const std::filesys
         while (progress.step < steps) {
           fixture.step(progress.step++);
           checkpointer.collect();
-          checkpointer.save(progress);
+          const io::CheckpointConfig& when = config.checkpoint;
+          if (progress.step % when.every == 0) {
+            checkpointer.save(progress);
+          } else if (when.weights_every > 0 && progress.step % when.weights_every == 0) {
+            checkpointer.save(progress, true);
+          }
         }
         checkpointer.finish(progress);
       },
@@ -100,6 +106,51 @@ TEST_CASE("a run goes on on other numbers of ranks and other ZeRO stages with th
     for (const std::string& error : run(leg.ranks, config, directory / "moved", leg.steps)) CHECK(error.empty());
   }
   check_equal(directory / "stayed", directory / "moved");
+}
+
+TEST_CASE("every kind of checkpoint, of 1, 2 and 3 ranks: whole, and a run goes on from it", "[parallel][checkpoint]") {
+  const int ranks = GENERATE(1, 2, 3);
+  const std::string kind = GENERATE("compressed", "incremental", "incremental and compressed", "selective", "bf16 moments");
+  CAPTURE(ranks, kind);
+  io::TemporaryDirectory directory;
+  Config config = shared_config(true, ranks == 1 ? 0 : 1);
+  config.optimizer.lr = config.optimizer.min_lr = 0;  // moments change, weights can be linked to
+  for (const std::string& error : run(1, config, directory / "plain", 7)) CHECK(error.empty());
+  config.checkpoint.compress = kind.find("compressed") != std::string::npos;
+  config.checkpoint.incremental = kind.find("incremental") != std::string::npos;
+  config.checkpoint.moments = kind == "bf16 moments" ? "bf16" : "f32";
+  if (kind == "selective") config.checkpoint = {.every = 3, .keep = 0, .weights_every = 1};
+  for (const std::string& error : run(ranks, config, directory / "kind", 5)) CHECK(error.empty());
+  std::filesystem::remove_all(directory / "kind" / io::step_name(5));  // of the end: as after a kill
+  io::put(directory / "kind" / "LATEST", io::step_name(4) + "\n");
+  const auto saved = io::step_directories(directory / "kind");
+  CHECK(saved.size() == 4);
+  for (const io::StepDirectory& step : saved) {
+    const io::Manifest manifest = io::read_manifest(step.path);
+    CHECK(manifest.world == ranks);
+    CHECK(io::damage_of(step.path).empty());
+    CHECK(manifest.weights_only == (kind == "selective" && step.step != 3));
+    CHECK((std::ssize(manifest.files) > ranks) == (config.checkpoint.incremental && step.step > 1));  // has links
+    const bool compressed = std::any_of(manifest.tensors.begin(), manifest.tensors.end(), [](const io::StoredTensor& t) {
+      return std::any_of(t.pieces.begin(), t.pieces.end(), [](const io::Piece& piece) { return piece.compressed; });
+    });
+    CHECK(compressed == config.checkpoint.compress);
+    const auto halved =
+        std::count_if(manifest.tensors.begin(), manifest.tensors.end(), [](const io::StoredTensor& t) { return t.dtype == DType::BF16; });
+    CHECK(halved == (kind == "bf16 moments" ? std::ssize(manifest.tensors) / 3 * 2 : 0));
+    for (const io::StoredFile& file : manifest.files) {  // what is verified is all of it
+      const auto path = step.path / file.name;
+      std::string bytes = io::read_file(path);
+      bytes[bytes.size() / 3] ^= 1;
+      io::put(path, bytes);
+      CHECK_THAT(io::damage_of(step.path).at(0), Contains(path.string()));
+      bytes[bytes.size() / 3] ^= 1;
+      io::put(path, bytes);
+    }
+  }
+  const int others = ranks % 3 + 1;
+  for (const std::string& error : run(others, config, directory / "kind", 7)) CHECK(error.empty());
+  if (kind != "bf16 moments") check_equal(directory / "plain", directory / "kind");
 }
 
 TEST_CASE("what fails on one rank fails on all, and the last checkpoint stays", "[parallel][checkpoint]") {
