@@ -80,23 +80,23 @@ __global__ void scatter(Rows<float> dtable, Rows<const T> dy, const std::int32_t
 }  // namespace
 
 void launch(Cuda& cuda, const Embedding& op) {
-  check_readable_data(op);
+  check_readable_data(cuda, op);
   visit_compute(op.y.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(cuda, op.name, gather<T>, {.x = op.y.size(0), .threads = threads_for_row<T>(op.y.size(1))}, Rows<T>(op.y),
+    launch<gather<T>>(cuda, {.x = op.y.size(0), .threads = threads_for_row<T>(op.y.size(1))}, Rows<T>(op.y),
            Rows<const T>(op.table), op.ids.data<std::int32_t>(), op.to_y == Write::Add);
   });
 }
 
 void launch(Cuda& cuda, const Embedding::Backward& op) {
-  check_readable_data(op);
+  check_readable_data(cuda, op);
   visit_compute(op.dy.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Grid grid{.x = divide_up(op.dtable.size(0), kTokens),
                     .y = divide_up(op.dtable.size(1), kThreads),
                     .threads = kThreads,
                     .shared = sizeof(Matches)};
-    launch(cuda, op.name, scatter<T>, grid, Rows<float>(op.dtable), Rows<const T>(op.dy), op.ids.data<std::int32_t>(),
+    launch<scatter<T>>(cuda, grid, Rows<float>(op.dtable), Rows<const T>(op.dy), op.ids.data<std::int32_t>(),
            op.to_dtable == Write::Assign);
   });
 }

@@ -10,7 +10,7 @@ namespace oxrse::test {
 /// The device that the tests of ops run on: the CPU, unless the program (tests/cuda) enters another one. Then f64, in which the truth is
 /// computed, stays on the CPU.
 struct DeviceUnderTest {
-  Cuda* cuda = nullptr;
+  Device* device = nullptr;
   std::uint64_t* order = nullptr;  // the seed of the order in which its threads run
 };
 DeviceUnderTest& device_under_test();
