@@ -174,8 +174,9 @@ void export_checkpoint(const ExportArguments& arguments) {
   options.shard_bytes = arguments.shard_bytes;
   if (!arguments.dtype.empty()) options.dtype = io::dtype_named(arguments.dtype);
   io::export_hf(io::Checkpoint::open(arguments.checkpoint, warn), arguments.out, options);
-  const bool in_one = std::filesystem::exists(std::filesystem::path(arguments.out) / "model.safetensors");
-  fmt::print("{}: config.json and model.safetensors{}\n", arguments.out, in_one ? "" : " in several files with an index");
+  const auto wrote = [&](const char* name) { return std::filesystem::exists(std::filesystem::path(arguments.out) / name); };
+  fmt::print("{}: config.json, model.safetensors{}{}\n", arguments.out, wrote("model.safetensors") ? "" : " in several files with an index",
+             wrote("tokenizer.json") ? ", tokenizer.json, tokenizer_config.json" : "");
 }
 
 void add_export(CLI::App& parent) {

@@ -145,7 +145,9 @@ void add_inspect_command(CLI::App& data) {
   CLI::App* command = data.add_subcommand("inspect", "Say what text or token shards hold: counts, lengths of documents, samples");
   auto options = std::make_shared<InspectOptions>();
   command->add_option("path", options->path, "A file or directory")->required();
-  command->add_option("--samples", options->request.samples, "Documents of which the beginning is shown, evenly spread")
+  command
+      ->add_option("--samples", options->request.samples,
+                   "Documents of which the beginning is shown: the next ones to places that are evenly spread")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option(

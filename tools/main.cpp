@@ -88,12 +88,19 @@ int run(int argc, char** argv) {
   return kDone;
 }
 
-/// Makes idle kernel threads sleep soon. gcc's OpenMP lets them spin for 300 000 rounds, some 10 to 40 ms, before they give their processor
+/// Sets what the user has not set of libraries that read their settings before main(), and starts the program again with it.
+///
+/// Idle kernel threads sleep soon: gcc's OpenMP lets them spin for 300 000 rounds, some 10 to 40 ms, before they give their processor
 /// up; where other work wants it too, steps take ten times as long (measured: 0.3 s against 8 s on two processors with a load of 13).
-/// 1000 rounds outlast the gaps inside a step. The runtime reads its settings before main(), so the program starts again with them.
-void keep_idle_threads_from_spinning(char** argv) {
-  const bool is_set = std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr;
-  if (is_set || setenv("GOMP_SPINCOUNT", "1000", 0) != 0) return;
+/// 1000 rounds outlast the gaps inside a step.
+///
+/// UCX, which MPICH uses, writes its log to stdout, into the midst of what a program reads there.
+void set_up_libraries(char** argv) {
+  const auto missing = [](const char* name) { return std::getenv(name) == nullptr; };
+  bool changed = false;
+  if (missing("GOMP_SPINCOUNT") && missing("OMP_WAIT_POLICY")) changed |= setenv("GOMP_SPINCOUNT", "1000", 0) == 0;
+  if (missing("UCX_LOG_FILE")) changed |= setenv("UCX_LOG_FILE", "stderr", 0) == 0;
+  if (!changed) return;
   std::error_code error;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", error);  // by its name, which `top` then shows
   execv(self.c_str(), argv);  // returns only when it failed: then the run goes on as it is
@@ -112,7 +119,7 @@ void keep_standard_streams_open() {
 
 int main(int argc, char** argv) {
   keep_standard_streams_open();
-  keep_idle_threads_from_spinning(argv);
+  set_up_libraries(argv);
   try {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {

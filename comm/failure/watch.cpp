@@ -20,7 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPatience{3};         // for the top of the tree to answer
-constexpr std::chrono::milliseconds kSettling{200};  // for the deaths that one death causes, which may be heard of before it
+constexpr std::chrono::milliseconds kSettling{500};  // for the deaths that one death causes, which may be heard of before it
+constexpr std::size_t kNamed = 3;                    // deaths that are told one by one
 
 /// Between guards.
 struct Word {
@@ -42,6 +43,12 @@ struct Word {
 std::int64_t time_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
+
+/// What a guard has seen happen.
+struct Event {
+  std::int64_t time = 0;  // nanoseconds of the machine's clock
+  std::string text;
+};
 
 /// A neighbour in the tree.
 struct Neighbour {
@@ -74,7 +81,7 @@ class Watch {
   void read_word(std::size_t which);
   void lost(std::size_t which);
   void report(const std::string& text, bool graceful, std::int64_t time = time_now());
-  void print_cause();
+  void print_events();
   void stop(bool graceful);
   void end_rank();
   [[nodiscard]] Word word(Word::Kind kind, const std::string& text = "", bool graceful = false) const;
@@ -89,9 +96,8 @@ class Watch {
   Socket listening_;
   std::vector<Neighbour> neighbours_;
   bool stopping_ = false, over_ = false;
-  std::string cause_;  // at the top of the tree: the earliest of what has been reported
-  std::int64_t cause_time_ = 0;
-  std::optional<Clock::time_point> settled_;   // when to take it for the cause
+  std::vector<Event> events_;                  // at the top of the tree: what has been reported
+  std::optional<Clock::time_point> settled_;   // when to print it
   std::optional<Clock::time_point> deadline_;  // when to end
 };
 
@@ -128,8 +134,7 @@ void Watch::read_order() {
   } else if (alive) {
     report("", true);
   } else {
-    report(fmt::format("{} died {}; all ranks end. The same command again goes on from the last checkpoint", name_, activity_.describe()),
-           false);
+    report(fmt::format("{} died {}", name_, activity_.describe()), false);
   }
 }
 
@@ -197,14 +202,13 @@ void Watch::lost(std::size_t which) {
   const std::string name = neighbours_[which].name;
   neighbours_.erase(neighbours_.begin() + static_cast<std::ptrdiff_t>(which));
   if (!control_.is_open()) return stop(false);  // this rank's end has been reported
-  report(fmt::format("{} is not reached from {} any more, {}: its machine or its guard process is gone; all ranks end", name, name_,
-                     activity_.describe()),
+  report(fmt::format("{} is not reached from {} any more, {}: its machine or its guard process is gone", name, name_, activity_.describe()),
          false);
 }
 
-/// Something has happened: to the top of the tree, where the earliest of what happens together is printed once, and from there to all. (A
-/// rank whose MPI library gives up because another one died is not what to look for.) A guard whose rank is gone stays for that long, so
-/// that those below it hear of it too.
+/// Something has happened: to the top of the tree, where what happens together is printed once, the earliest first, and from there to all.
+/// (A rank that its launcher or its MPI library ends because another one died is not what to look for.) A guard whose rank is gone stays
+/// for that long, so that those below it hear of it too.
 void Watch::report(const std::string& text, bool graceful, std::int64_t time) {
   if (stopping_) return;
   const auto above = std::find_if(neighbours_.begin(), neighbours_.end(), [](const Neighbour& n) { return n.above; });
@@ -215,23 +219,30 @@ void Watch::report(const std::string& text, bool graceful, std::int64_t time) {
     return say(*above, report);
   }
   if (text.empty()) return stop(graceful);
-  if (cause_.empty()) settled_ = Clock::now() + kSettling;
-  if (!cause_.empty() && cause_time_ <= time) return;
-  cause_ = text;
-  cause_time_ = time;
+  if (events_.empty()) settled_ = Clock::now() + kSettling;
+  events_.push_back({time, text});
 }
 
-void Watch::print_cause() {
-  if (cause_.empty()) return;
-  const std::string line = "error: " + cause_ + "\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+/// The first death is the likely cause of the others. Which one was first is told by the guards' own clocks, so the next ones are named
+/// too: on a busy machine a guard may have noticed late.
+void Watch::print_events() {
+  if (events_.empty()) return;
+  std::stable_sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) { return a.time < b.time; });
+  std::string lines =
+      fmt::format("error: {}; all ranks end. The same command again goes on from the last checkpoint\n", events_.front().text);
+  for (std::size_t i = 1; i < std::min(events_.size(), kNamed); ++i) {
+    const double later_ms = static_cast<double>(events_[i].time - events_[0].time) * 1e-6;
+    lines += fmt::format("       {:.1f} ms later, probably because of it: {}\n", later_ms, events_[i].text);
+  }
+  if (events_.size() > kNamed) lines += fmt::format("       and {} more\n", events_.size() - kNamed);
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, lines.data(), lines.size());
 }
 
 void Watch::stop(bool graceful) {
   if (stopping_) return;
   stopping_ = true;
   settled_.reset();
-  print_cause();
+  print_events();
   for (const Neighbour& n : neighbours_) {
     if (!n.above) say(n, word(Word::Kind::Stop, "", graceful));
   }

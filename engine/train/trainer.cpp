@@ -430,8 +430,9 @@ void Run::print_summary() const {
   print_saving();
   if (progress_.skipped > 0) terminal_->note(fmt::format("{} steps were skipped for gradients that were not finite", progress_.skipped));
   terminal_->note(fmt::format(
-      "memory   {} at the most\nwritten  {}: checkpoints/, metrics.jsonl{}, config.json\nnext     oxrse generate {} --prompt TEXT",
-      format_bytes(static_cast<double>(peak_resident_bytes())), run, config_.log.tensorboard ? ", tensorboard/" : "", run));
+      "memory   {} at the most\nwritten  {}: checkpoints/, metrics.jsonl{}, config.json{}\nnext     oxrse generate {} --prompt TEXT",
+      format_bytes(static_cast<double>(peak_resident_bytes())), run, config_.log.tensorboard ? ", tensorboard/" : "",
+      tokenizer_ ? ", tokenizer.json" : "", run));
 }
 
 }  // namespace

@@ -3,17 +3,18 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <thread>
 
 namespace oxrse::test {
 namespace {
 
-/// A file of /proc, its zeros as line ends; empty when the process is gone.
+/// A file of /proc, its zeros as line ends; empty when the process is gone, which may be after the file was opened.
 std::string lines_of(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
-  std::string text("\n");
-  text.append(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
+  std::ostringstream contents;
+  contents << '\n' << stream.rdbuf();  // unlike an iterator over rdbuf(), this throws nothing when the process ends meanwhile
+  std::string text = contents.str();
   for (char& c : text) c = c == '\0' ? '\n' : c;
   return text;
 }

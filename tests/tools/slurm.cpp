@@ -105,7 +105,7 @@ TEST_CASE("runs under srun on two nodes; one without its flag and one with a dea
   INFO(killed.out << killed.err);
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(50));
   CHECK(killed.exit_code != 0);
-  CHECK_THAT(killed.err, Contains("error: rank 1 (host ") && Contains("died at step") && Contains(" operation "));
+  CHECK_THAT(killed.err, Contains("error: rank ") && Contains("rank 1 (host ") && Contains("died at step") && Contains(" operation "));
 }
 
 TEST_CASE("a job that is told that its time is over saves, requeues itself and goes on; a cancelled one too", "[slurm]") {
