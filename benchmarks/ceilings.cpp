@@ -102,8 +102,9 @@ Ceilings measure_ceilings(const Cpu& cpu) {
   return ceilings;
 }
 
-Ceilings measure_ceilings(Cuda& device, std::int64_t cache) {
+Ceilings measure_ceilings(Cuda& device) {
   Ceilings ceilings;
+  const std::int64_t cache = device.cache_bytes();
   ceilings.copy_cold = copy_rate(device, std::max<std::int64_t>(8 * cache, std::int64_t{512} << 20));
   ceilings.copy_hot = copy_rate(device, std::max<std::int64_t>(cache / 8, 1 << 20));
   for (const DType type : {DType::F32, DType::BF16, DType::F16}) ceilings.set_gemm(type, gemm_rate(device, type));

@@ -32,8 +32,8 @@ struct Ceilings {
 
 /// Measures copies and products with the threads of `cpu`; takes a few seconds.
 Ceilings measure_ceilings(const Cpu& cpu);
-/// The same of a GPU, whose cache is `cache` bytes; products in f64 are not measured.
-Ceilings measure_ceilings(Cuda& device, std::int64_t cache);
+/// The same of a GPU; products in f64 are not measured.
+Ceilings measure_ceilings(Cuda& device);
 
 /// Bytes of the processor's last-level cache; 32 MiB where the system does not say.
 std::int64_t last_level_cache_bytes();

@@ -47,7 +47,7 @@ bool has_clock(const KernelOptions& options) { return options.device == nullptr 
 class Runner {
  public:
   Runner(const Case& c, DType type, const Outline& outline, const KernelOptions& options, const Cpu& cpu)
-      : case_(c), type_(type), options_(options), copies_(has_clock(options) ? copies_of(outline.bytes, options.cold) : 1) {
+      : case_(c), type_(type), options_(options), copies_(copies_of(outline.bytes, options)) {
     arena_.emplace(Arena::allocated(outline.bytes * copies_, options.device));
     context_ = {.mode = Mode::Run, .cpu = cpu, .arena = &*arena_, .log = nullptr, .device = options.device};
   }
@@ -57,12 +57,10 @@ class Runner {
     Operands first(context_, type_, type_);
     std::vector<std::function<void()>> calls = {case_.build(first)};
     context_.wait();
-    if (options_.check || options_.device != nullptr) {
-      if (options_.device != nullptr) options_.device->launches = &row.launches;
-      calls[0]();
-      if (options_.device != nullptr) options_.device->launches = nullptr;
-      context_.wait();
-    }
+    if (options_.device != nullptr) options_.device->launches = &row.launches;
+    if (options_.check || options_.device != nullptr) calls[0]();
+    if (options_.device != nullptr) options_.device->launches = nullptr;
+    context_.wait();
     if (options_.check) row.max_err = largest_error(first.results(), Truth(case_, type_, context_.cpu).results());
     if (!has_clock(options_)) return;
     for (std::int64_t i = 1; i < copies_; ++i) {
@@ -86,10 +84,12 @@ class Runner {
     });
   }
 
-  /// Copies that together are twice the last-level cache.
-  static std::int64_t copies_of(std::int64_t bytes, bool cold) {
+  /// Copies that together are twice the last-level cache; one where nothing is timed.
+  static std::int64_t copies_of(std::int64_t bytes, const KernelOptions& options) {
     constexpr std::int64_t kMost = 64;
-    return cold ? std::clamp<std::int64_t>(2 * last_level_cache_bytes() / std::max<std::int64_t>(bytes, 1) + 1, 1, kMost) : 1;
+    if (!options.cold || !has_clock(options)) return 1;
+    const std::int64_t cache = options.device == nullptr ? last_level_cache_bytes() : options.device->cache_bytes();
+    return std::clamp<std::int64_t>(2 * cache / std::max<std::int64_t>(bytes, 1) + 1, 1, kMost);
   }
 
   const Case& case_;

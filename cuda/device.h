@@ -55,6 +55,8 @@ struct Cuda : Device {
   virtual void multiply(const Product& product) = 0;
   /// Enqueues a copy within the device.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  /// Bytes of the last cache before memory; 0 where there is none.
+  [[nodiscard]] virtual std::int64_t cache_bytes() const { return 0; }
   /// Whether times mean anything.
   [[nodiscard]] virtual bool has_clock() const { return true; }
   /// Seconds that what `body` enqueues takes, without gaps between launches.

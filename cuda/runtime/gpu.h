@@ -34,10 +34,9 @@ class Gpu : public Cuda {
   void multiply(const Product& product) override;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override { api_.copy(stream, to, from, bytes); }
   double seconds_of(const std::function<void()>& body) override;
+  [[nodiscard]] std::int64_t cache_bytes() const override { return properties_.cache; }
   void begin_range(std::string_view op) override { api_.begin_range(op); }
   void end_range() override { api_.end_range(); }
-
-  [[nodiscard]] const Properties& properties() const { return properties_; }
 
  private:
   Handle<Graph> capture(const std::function<void()>& body);
