@@ -2,15 +2,13 @@
 
 #include <vector>
 
-#include "cuda/rows.h"
-
 namespace oxrse::cuda_emulated {
 namespace {
 
 /// The (rows, columns) matrix op(X) as numbers in f64, column by column.
 std::vector<double> widened(DType type, const void* data, bool transposed, std::int64_t rows, std::int64_t columns, std::int64_t leading) {
   std::vector<double> result(static_cast<std::size_t>(rows * columns));
-  visit_compute(type, [&](auto tag) {
+  visit_floating(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto* x = static_cast<const T*>(data);
     for (std::int64_t j = 0; j < columns; ++j) {
@@ -28,7 +26,7 @@ void reference_product(const cuda::Multiplication& p, const cuda::Operands& oper
   const std::vector<double> a = widened(p.type, operands.a, p.transpose_a, p.m, p.k, p.lda);
   const std::vector<double> b = widened(p.type, operands.b, p.transpose_b, p.k, p.n, p.ldb);
   const auto m = static_cast<std::size_t>(p.m), k = static_cast<std::size_t>(p.k);
-  visit_compute(p.result, [&](auto tag) {
+  visit_floating(p.result, [&](auto tag) {
     using R = typename decltype(tag)::type;
     const auto* bias = static_cast<const R*>(operands.bias);
     std::vector<double> sums(m);

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <utility>
 
 #include "cuda/emulation/block.h"
 #include "cuda/emulation/memory.h"
 #include "cuda/emulation/multiply.h"
-#include "engine/core/error.h"
+#include "engine/core/device.h"
 
 using Work = std::function<void()>;
 

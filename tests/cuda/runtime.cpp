@@ -14,7 +14,7 @@
 using namespace oxrse;
 using Catch::Matchers::Contains;
 using cuda_emulated::StandIn;
-using Memory = cuda::Api::Memory;
+using cuda::Api;
 
 namespace {
 
@@ -28,7 +28,7 @@ struct TestGpu {
 };
 
 Tensor matrix(Arena& arena, std::int64_t rows, std::int64_t columns, DType type = DType::F32) {
-  return arena.make(type, {rows, columns}, oxrse::Memory::Workspace);
+  return arena.make(type, {rows, columns}, Memory::Workspace);
 }
 
 void fill(const Tensor& t, float value) { std::fill_n(t.data<float>(), t.count(), value); }
@@ -48,7 +48,7 @@ TEST_CASE("gpu: what ops write is there after a wait and not before") {
   TestGpu test(api);
   Arena arena = Arena::allocated(1 << 16, &test.gpu);
   Context context = test.context(arena);
-  const Tensor t = arena.make(DType::F32, {100}, oxrse::Memory::Workspace);
+  const Tensor t = arena.make(DType::F32, {100}, Memory::Workspace);
   ops::run(context, ops::Fill{.y = t, .value = 3});
   CHECK(std::isnan(t.data<float>()[99]));
   context.wait();
@@ -62,7 +62,7 @@ TEST_CASE("gpu: numbers may be forgotten once they are given to write; copies ke
   TestGpu test(api);
   Arena arena = Arena::allocated(1 << 16, &test.gpu);
   Context context = test.context(arena);
-  const Tensor t = arena.make(DType::F32, {4}, oxrse::Memory::Workspace), sum = arena.make(DType::F32, {4}, oxrse::Memory::Workspace);
+  const Tensor t = arena.make(DType::F32, {4}, Memory::Workspace), sum = arena.make(DType::F32, {4}, Memory::Workspace);
   std::vector<float> numbers = {1, 2, 3, 4};
   context.write(t, numbers.data());
   ops::run(context, ops::Add{.y = sum, .a = t, .b = t});
@@ -80,11 +80,11 @@ TEST_CASE("gpu: staging memory is used again after a wait and grows within one")
   CHECK(staging.take(1) - first == 1024);
   std::byte* large = staging.take(2 * cuda::Staging::kBlock);
   CHECK((large < first || large >= first + cuda::Staging::kBlock));
-  CHECK(api.allocated[Memory::Pinned] == 3 * cuda::Staging::kBlock);
+  CHECK(api.allocated[Api::Memory::Pinned] == 3 * cuda::Staging::kBlock);
   staging.reset();
   CHECK(staging.take(1) == first);
   CHECK(staging.take(2 * cuda::Staging::kBlock) == large);
-  CHECK(api.allocated[Memory::Pinned] == 3 * cuda::Staging::kBlock);
+  CHECK(api.allocated[Api::Memory::Pinned] == 3 * cuda::Staging::kBlock);
 }
 
 TEST_CASE("gpu: an arena is one allocation of memory that host and device share, and is given back") {
@@ -96,9 +96,9 @@ TEST_CASE("gpu: an arena is one allocation of memory that host and device share,
     matrix(arena, 100, 100);
     matrix(arena, 50, 3);
     CHECK(api.calls["allocate"] == before + 1);
-    CHECK(api.allocated[Memory::Shared] == 1 << 20);
+    CHECK(api.allocated[Api::Memory::Shared] == 1 << 20);
   }
-  CHECK(api.allocated[Memory::Shared] == 0);
+  CHECK(api.allocated[Api::Memory::Shared] == 0);
 }
 
 TEST_CASE("gpu: scratch that is outgrown lives until what uses it has run") {
@@ -107,9 +107,9 @@ TEST_CASE("gpu: scratch that is outgrown lives until what uses it has run") {
   void* small = test.gpu.scratch(1000);
   CHECK(test.gpu.scratch(500) == small);
   CHECK(test.gpu.scratch(5000) != small);
-  CHECK(api.allocated[Memory::Device] == 6000);
+  CHECK(api.allocated[Api::Memory::Device] == 6000);
   test.gpu.wait();
-  CHECK(api.allocated[Memory::Device] == 5000);
+  CHECK(api.allocated[Api::Memory::Device] == 5000);
 }
 
 TEST_CASE("gpu: steps after the first are one graph, which takes new parameters") {
@@ -117,7 +117,7 @@ TEST_CASE("gpu: steps after the first are one graph, which takes new parameters"
   TestGpu test(api);
   Arena arena = Arena::allocated(1 << 16, &test.gpu);
   Context context = test.context(arena);
-  const Tensor t = arena.make(DType::F32, {10}, oxrse::Memory::Workspace);
+  const Tensor t = arena.make(DType::F32, {10}, Memory::Workspace);
   for (int step = 0; step < 4; ++step) {
     const auto number = static_cast<float>(step);
     test.gpu.run_step([&] {
@@ -142,7 +142,7 @@ TEST_CASE("gpu: a step that fails while it is captured leaves nothing behind; wa
   TestGpu test(api);
   Arena arena = Arena::allocated(1 << 16, &test.gpu);
   Context context = test.context(arena);
-  const Tensor t = arena.make(DType::F32, {10}, oxrse::Memory::Workspace);
+  const Tensor t = arena.make(DType::F32, {10}, Memory::Workspace);
   test.gpu.run_step([&] { ops::run(context, ops::Fill{.y = t, .value = 1}); });
   const auto fails = [&] {
     ops::run(context, ops::Fill{.y = t, .value = 2});
@@ -257,7 +257,7 @@ TEST_CASE("gpu: the time of a body is that of its graph") {
   TestGpu test(api);
   Arena arena = Arena::allocated(1 << 16, &test.gpu);
   Context context = test.context(arena);
-  const Tensor t = arena.make(DType::F32, {10}, oxrse::Memory::Workspace);
+  const Tensor t = arena.make(DType::F32, {10}, Memory::Workspace);
   const double seconds = test.gpu.seconds_of([&] {
     for (int i = 0; i < 5; ++i) ops::run(context, ops::Fill{.y = t, .value = 1});
   });
