@@ -60,8 +60,13 @@ void add_attention(std::vector<Case>& cases, const CaseSizes& s, const SampleSha
   const std::int64_t width = s.heads * s.head_width;
   const double scale = 1 / std::sqrt(static_cast<double>(s.head_width));
   const auto forward = [rows = rows, length = length, scale, s](Operands& t, Tensor o, const Heads& h) {
-    return ops::Attention{
-        .o = o, .lse = t.room(t.accumulator(), {rows, s.heads, length}), .q = h.q, .k = h.k, .v = h.v, .document_start = {}, .scale = scale};
+    return ops::Attention{.o = o,
+                          .lse = t.room(t.accumulator(), {rows, s.heads, length}),
+                          .q = h.q,
+                          .k = h.k,
+                          .v = h.v,
+                          .document_start = {},
+                          .scale = scale};
   };
   cases.push_back(op_case([rows = rows, length = length, width, scale, s, forward](Operands& t) {
     return forward(t, t.result({rows, length, s.heads, s.head_width}), heads_of(s, t.normal({rows * length, 3 * width}), length));
@@ -149,8 +154,11 @@ void add_activations(std::vector<Case>& cases, const CaseSizes& s) {
 void add_ends(std::vector<Case>& cases, const CaseSizes& s) {
   cases.push_back(op_case([s](Operands& t) {
     const Tensor logits = t.result(t.normal({s.logit_rows, s.vocab}, 2));
-    return ops::CrossEntropy{
-        .loss = t.result_sums({s.logit_rows}), .dlogits = logits, .logits = logits, .targets = t.integers(s.logit_rows, s.vocab), .vocab = s.vocab};
+    return ops::CrossEntropy{.loss = t.result_sums({s.logit_rows}),
+                             .dlogits = logits,
+                             .logits = logits,
+                             .targets = t.integers(s.logit_rows, s.vocab),
+                             .vocab = s.vocab};
   }));
   cases.push_back(op_case([s](Operands& t) {
     return ops::Embedding{.y = t.result({s.rows, s.width}), .ids = t.integers(s.rows, s.vocab), .table = t.normal({s.vocab, s.width})};
@@ -173,8 +181,9 @@ void add_ends(std::vector<Case>& cases, const CaseSizes& s) {
                         .p = 0.1,
                         .random = RandomStream(1, 1)};
   }));
-  cases.push_back(op_case(
-      [s](Operands& t) { return ops::Add{.y = t.result({s.rows * s.mlp}), .a = t.normal({s.rows * s.mlp}), .b = t.normal({s.rows * s.mlp})}; }));
+  cases.push_back(op_case([s](Operands& t) {
+    return ops::Add{.y = t.result({s.rows * s.mlp}), .a = t.normal({s.rows * s.mlp}), .b = t.normal({s.rows * s.mlp})};
+  }));
 }
 
 /// The tensors of an update, which AdamW's op refers to.

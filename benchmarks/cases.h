@@ -29,12 +29,12 @@ struct SampleShape {
 /// also of the 12M model with 8 samples, and square ones.
 struct CaseSizes {
   std::int64_t rows = 1024, width = 768, mlp = 3072, heads = 12, head_width = 64, vocab = 50257;
-  std::int64_t logit_rows = 332;                   // at once
+  std::int64_t logit_rows = 332;                     // at once
   std::int64_t parameters = std::int64_t{16} << 20;  // of an update
   std::vector<SampleShape> attention = {{4, 256}, {2, 512}, {1, 1024}, {1, 2048}, {1, 4096}};
-  std::vector<ProductShape> products = {{1024, 768, 2304}, {1024, 768, 768},   {1024, 768, 3072}, {1024, 3072, 768},
-                                        {332, 768, 50257}, {2048, 384, 1152},  {2048, 384, 384},  {2048, 384, 1536},
-                                        {2048, 1536, 384}, {2048, 384, 4096},  {512, 512, 512},   {2048, 2048, 2048}};
+  std::vector<ProductShape> products = {{1024, 768, 2304}, {1024, 768, 768},  {1024, 768, 3072}, {1024, 3072, 768},
+                                        {332, 768, 50257}, {2048, 384, 1152}, {2048, 384, 384},  {2048, 384, 1536},
+                                        {2048, 1536, 384}, {2048, 384, 4096}, {512, 512, 512},   {2048, 2048, 2048}};
 
   /// For an emulated GPU, which is a thousand times slower: rows as long as those, few of them.
   static CaseSizes few();

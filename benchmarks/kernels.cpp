@@ -128,7 +128,9 @@ void run_cases(const std::vector<Case>& cases, const KernelOptions& options, con
             .variant = c.variant,
             .dtype = type,
             .shape = outline.shape,
-            .mode = !has_clock(options) ? "once" : options.cold ? "cold" : "hot",
+            .mode = !has_clock(options) ? "once"
+                    : options.cold      ? "cold"
+                                        : "hot",
             .time = {},
             .cost = outline.cost};
     Runner(c, type, outline, options, cpu).run(row);

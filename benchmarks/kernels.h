@@ -23,8 +23,8 @@ struct KernelOptions {
 /// How many cases, each in every type, the filter lets through. Measures nothing.
 std::int64_t count_matches(const std::vector<Case>& cases, const KernelOptions& options);
 
-/// Measures the cases; `row` is called with each as it is done. The report must have its ceilings, unless the device has no clock: then rows
-/// have no times.
+/// Measures the cases; `row` is called with each as it is done. The report must have its ceilings, unless the device has no clock: then
+/// rows have no times.
 void run_cases(const std::vector<Case>& cases, const KernelOptions& options, const Cpu& cpu, Report& report,
                const std::function<void(const Row&)>& row);
 

@@ -26,11 +26,8 @@ std::string text_if_known(std::int64_t value) { return value < 0 ? "" : std::to_
 Json launches_json(const Row& row) {
   Json launches = Json::array();
   for (const LaunchRecord& l : row.launches) {
-    launches.push_back({{"kernel", l.kernel},
-                        {"threads", l.threads},
-                        {"smem", l.shared},
-                        {"regs", if_known(l.registers)},
-                        {"local", if_known(l.local)}});
+    launches.push_back(
+        {{"kernel", l.kernel}, {"threads", l.threads}, {"smem", l.shared}, {"regs", if_known(l.registers)}, {"local", if_known(l.local)}});
   }
   return launches;
 }
@@ -148,11 +145,11 @@ std::string table_heading(bool kernels) {
 
 std::string table_line(const Row& row, bool kernels) {
   const auto timed = [&](const char* format, double value) { return text_if_timed(row, format, value); };
-  std::string text = fmt::format(
-      "{:<24} {:<5} {:<36} {:<4} {:>10} {:>10} {:>10} {:>8} {:>8} {:>5} {:<4} {:>8}", name_of(row), oxrse::name_of(row.dtype), row.shape,
-      row.mode, timed("{:.1f}", row.time.median * kMicro), timed("{:.1f}", row.time.p20 * kMicro), timed("{:.1f}", row.time.p80 * kMicro),
-      timed("{:.1f}", rate(row.cost.bytes, row)), timed("{:.1f}", rate(row.cost.flops, row)), timed("{:.0f}", row.percent_of_ceiling()),
-      row.bound, error_text(row.max_err));
+  std::string text = fmt::format("{:<24} {:<5} {:<36} {:<4} {:>10} {:>10} {:>10} {:>8} {:>8} {:>5} {:<4} {:>8}", name_of(row),
+                                 oxrse::name_of(row.dtype), row.shape, row.mode, timed("{:.1f}", row.time.median * kMicro),
+                                 timed("{:.1f}", row.time.p20 * kMicro), timed("{:.1f}", row.time.p80 * kMicro),
+                                 timed("{:.1f}", rate(row.cost.bytes, row)), timed("{:.1f}", rate(row.cost.flops, row)),
+                                 timed("{:.0f}", row.percent_of_ceiling()), row.bound, error_text(row.max_err));
   if (kernels) {
     text += fmt::format(" {:>10.3f} {:>10.3f} {:>5} {:>6} {:>5}", row.cost.bytes * 1e-6, row.cost.flops * 1e-6,
                         text_if_known(row.registers()), text_if_known(row.shared()), text_if_known(row.local()));

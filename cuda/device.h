@@ -16,8 +16,8 @@ struct KernelTable;
 
 /// A matrix product as the library of a GPU makes it: C = op(A) op(B) + bias + residual, added to what is in C with Write::Add.
 ///
-/// A and B are f32, bf16 or fp16; C is of that type or f32, sums are f32 and rounded once. Rows may be strided. C may be the residual itself,
-/// but no other operand.
+/// A and B are f32, bf16 or fp16; C is of that type or f32, sums are f32 and rounded once. Rows may be strided. C may be the residual
+/// itself, but no other operand.
 struct Product {
   Tensor c;       // (M, N)
   ConstTensor a;  // (M, K), or (K, M) when transposed

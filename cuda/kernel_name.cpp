@@ -30,8 +30,8 @@ std::string kernel_name(std::string_view signature) {
   require(equals != std::string_view::npos, "no kernel in \"{}\"", signature);
   std::string name(first_argument(signature.substr(std::min(signature.find_first_not_of(" &(", equals + 1), signature.size()))));
   // How gcc and nvcc write the namespaces.
-  for (const std::string_view part : std::array<std::string_view, 6>{"{anonymous}::", "<unnamed>::", "(anonymous namespace)::", "cuda_emulated::",
-                                                                     "cuda::", "oxrse::"}) {
+  for (const std::string_view part :
+       std::array<std::string_view, 6>{"{anonymous}::", "<unnamed>::", "(anonymous namespace)::", "cuda_emulated::", "cuda::", "oxrse::"}) {
     remove_all(name, part);
   }
   return name;

@@ -44,7 +44,7 @@ void launch(Cuda& cuda, const Grid& grid, Arguments&&... arguments) {
   constexpr std::size_t kWithoutAsking = 48 * 1024;  // more shared memory has to be asked for
   if (grid.shared > kWithoutAsking) {
     check_launch("cudaFuncSetAttribute", signature,
-          cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared)));
+                 cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared)));
   }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));

@@ -39,7 +39,8 @@ void reference_product(const cuda::Multiplication& p, const cuda::Operands& oper
       }
       const R* c = p.add ? static_cast<const R*>(operands.c) + j * p.ldc : nullptr;
       R* d = static_cast<R*>(operands.d) + j * p.ldd;
-      for (std::size_t i = 0; i < m; ++i) d[i] = static_cast<R>(static_cast<float>(sums[i] + (c != nullptr ? static_cast<float>(c[i]) : 0.0F)));
+      for (std::size_t i = 0; i < m; ++i)
+        d[i] = static_cast<R>(static_cast<float>(sums[i] + (c != nullptr ? static_cast<float>(c[i]) : 0.0F)));
     }
   });
 }

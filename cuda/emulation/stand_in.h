@@ -9,14 +9,19 @@
 
 namespace oxrse::cuda_emulated {
 
-/// CUDA's libraries for tests: what is enqueued runs when somebody waits and not before, so a missing wait shows as memory that is still NaN; what is
-/// captured runs when its graph is launched. Everything can be made to fail, and what was used is counted.
+/// CUDA's libraries for tests: what is enqueued runs when somebody waits and not before, so a missing wait shows as memory that is still
+/// NaN; what is captured runs when its graph is launched. Everything can be made to fail, and what was used is counted.
 ///
 /// Its clock advances by a microsecond for everything that runs, and for products by what `seconds_of` says.
 class StandIn : public cuda::Api {
  public:
-  std::vector<cuda::Properties> machine = {
-      {.name = "Stand-in", .major = 9, .minor = 0, .multiprocessors = 2, .memory = std::int64_t{1} << 30, .cache = 1 << 20, .managed_memory = true}};
+  std::vector<cuda::Properties> machine = {{.name = "Stand-in",
+                                            .major = 9,
+                                            .minor = 0,
+                                            .multiprocessors = 2,
+                                            .memory = std::int64_t{1} << 30,
+                                            .cache = 1 << 20,
+                                            .managed_memory = true}};
   std::set<std::string> broken;  // calls that fail: "allocate", "copy", "wait", "launch", "multiply"
   int least_alignment = 2;       // products of less have no algorithm
   int algorithm_count = 3;       // of every other product

@@ -102,8 +102,8 @@ void launch(Cuda& cuda, const SwiGlu& op) {
 void launch(Cuda& cuda, const SwiGlu::Backward& op) {
   visit_compute(op.gate.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch<swiglu_backward<T>>(cuda, grid_of<T>(op.gate), Rows<T>(op.dgate), Rows<T>(op.dup), Rows<const T>(op.dy),
-           Rows<const T>(op.gate), Rows<const T>(op.up));
+    launch<swiglu_backward<T>>(cuda, grid_of<T>(op.gate), Rows<T>(op.dgate), Rows<T>(op.dup), Rows<const T>(op.dy), Rows<const T>(op.gate),
+                               Rows<const T>(op.up));
   });
 }
 

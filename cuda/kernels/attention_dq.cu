@@ -116,7 +116,7 @@ void launch(Cuda& cuda, const Attention::Backward& op) {
     using T = typename decltype(tag)::type;
     const std::int64_t rows = op.q.size(0) * op.q.size(1) * op.q.size(2);
     launch<row_sums<T>>(cuda, {.x = divide_up(rows, kDeltaThreads / kWarp), .threads = kDeltaThreads}, op.delta.data<float>(),
-           Heads<const T>(op.d_o), Heads<const T>(op.o), AttentionShape(op), rows);
+                        Heads<const T>(op.d_o), Heads<const T>(op.o), AttentionShape(op), rows);
   });
   launch_attention_dq(cuda, op);
   launch_attention_dkv(cuda, op);

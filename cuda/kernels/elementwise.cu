@@ -128,7 +128,7 @@ void launch(Cuda& cuda, const Sum& op) {
     launch<sum_tiles<T>>(cuda, {.x = tiles, .threads = kThreads, .shared = shared}, partials, op.x.data<T>(), op.x.count());
   });
   launch<sum_partials>(cuda, {.x = 1, .threads = kThreads, .shared = shared}, op.sum.data<double>(), partials, tiles,
-         op.to_sum == Write::Add);
+                       op.to_sum == Write::Add);
 }
 
 }  // namespace oxrse::OXRSE_GPU

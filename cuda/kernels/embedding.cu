@@ -83,8 +83,8 @@ void launch(Cuda& cuda, const Embedding& op) {
   check_readable_data(cuda, op);
   visit_compute(op.y.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch<gather<T>>(cuda, {.x = op.y.size(0), .threads = threads_for_row<T>(op.y.size(1))}, Rows<T>(op.y),
-           Rows<const T>(op.table), op.ids.data<std::int32_t>(), op.to_y == Write::Add);
+    launch<gather<T>>(cuda, {.x = op.y.size(0), .threads = threads_for_row<T>(op.y.size(1))}, Rows<T>(op.y), Rows<const T>(op.table),
+                      op.ids.data<std::int32_t>(), op.to_y == Write::Add);
   });
 }
 
@@ -97,7 +97,7 @@ void launch(Cuda& cuda, const Embedding::Backward& op) {
                     .threads = kThreads,
                     .shared = sizeof(Matches)};
     launch<scatter<T>>(cuda, grid, Rows<float>(op.dtable), Rows<const T>(op.dy), op.ids.data<std::int32_t>(),
-           op.to_dtable == Write::Assign);
+                       op.to_dtable == Write::Assign);
   });
 }
 

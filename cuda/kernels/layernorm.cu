@@ -52,7 +52,7 @@ __global__ void layernorm_forward(Rows<T> y, float* means, float* rstd, Rows<con
 /// Shared memory: partial sums of the block's reductions, then dw and db, one a column. A row of `partials` has dw and db.
 template <class T>
 __global__ void layernorm_backward(Rows<T> dx, float* partials, Rows<const T> dy, Rows<const T> x, Rows<const T> w, const float* means,
-                         const float* rstd, bool add) {
+                                   const float* rstd, bool add) {
   Two* reductions = shared_memory<Two>();
   const std::int64_t columns = x.columns;
   float* dw = reinterpret_cast<float*>(reductions + kWarp);
@@ -118,7 +118,7 @@ void launch(Cuda& cuda, const LayerNorm::Backward& op) {
     auto* partials = static_cast<float*>(cuda.scratch(static_cast<std::size_t>(blocks * stride) * sizeof(float)));
     const Grid grid{.x = blocks, .threads = threads, .shared = kWarp * sizeof(Two) + static_cast<std::size_t>(stride) * sizeof(float)};
     launch<layernorm_backward<T>>(cuda, grid, Rows<T>(op.dx), partials, Rows<const T>(op.dy), x, row_of<T>(op.w), op.mean.data<float>(),
-           op.rstd.data<float>(), op.to_dx == Write::Add);
+                                  op.rstd.data<float>(), op.to_dx == Write::Add);
     sum_columns(cuda, op.dw.data<float>(), op.to_dw, partials, blocks, stride, x.columns);
     if (op.db.present()) sum_columns(cuda, op.db.data<float>(), op.to_dw, partials + x.columns, blocks, stride, x.columns);
   });

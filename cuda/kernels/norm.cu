@@ -80,7 +80,7 @@ void launch(Cuda& cuda, const SumSquares& op) {
 
 void launch(Cuda& cuda, const ClipFactor& op) {
   launch<clip_factor>(cuda, {.x = 1, .threads = 1}, op.control.data<double>(), op.sums.data<double>(), op.sums.count(), op.unscale,
-         op.clip);
+                      op.clip);
 }
 
 }  // namespace oxrse::OXRSE_GPU

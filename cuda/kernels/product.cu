@@ -2,8 +2,8 @@
 #include "cuda/launch.h"
 #include "cuda/rows.h"
 
-// The product of matrices that the library has no algorithm for: empty sums, addresses it does not take. A block computes 16 x 16 results, one a
-// thread, from tiles of A and B in shared memory, in f32 and in the order of k. No tensor cores: a hundredth of the library's speed.
+// The product of matrices that the library has no algorithm for: empty sums, addresses it does not take. A block computes 16 x 16 results,
+// one a thread, from tiles of A and B in shared memory, in f32 and in the order of k. No tensor cores: a hundredth of the library's speed.
 namespace oxrse::OXRSE_GPU {
 namespace {
 

@@ -34,7 +34,8 @@ __global__ void rmsnorm_forward(Rows<T> y, float* rstd, Rows<const T> x, Rows<co
 
 /// Shared memory: partial sums of the block's reductions, then dw, one a column.
 template <class T>
-__global__ void rmsnorm_backward(Rows<T> dx, float* partials, Rows<const T> dy, Rows<const T> x, Rows<const T> w, const float* rstd, bool add) {
+__global__ void rmsnorm_backward(Rows<T> dx, float* partials, Rows<const T> dy, Rows<const T> x, Rows<const T> w, const float* rstd,
+                                 bool add) {
   float* reductions = shared_memory<float>();
   float* dw = reductions + kWarp;
   const std::int64_t columns = x.columns;
@@ -89,7 +90,7 @@ void launch(Cuda& cuda, const RmsNorm::Backward& op) {
     auto* partials = static_cast<float*>(cuda.scratch(static_cast<std::size_t>(blocks * x.columns) * sizeof(float)));
     const Grid grid{.x = blocks, .threads = threads, .shared = static_cast<std::size_t>(kWarp + x.columns) * sizeof(float)};
     launch<rmsnorm_backward<T>>(cuda, grid, Rows<T>(op.dx), partials, Rows<const T>(op.dy), x, row_of<T>(op.w), op.rstd.data<float>(),
-           op.to_dx == Write::Add);
+                                op.to_dx == Write::Add);
     sum_columns(cuda, op.dw.data<float>(), op.to_dw, partials, blocks, x.columns, x.columns);
   });
 }

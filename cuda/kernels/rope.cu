@@ -55,8 +55,7 @@ void launch(Cuda& cuda, const Rope& op) {
   visit_compute(op.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Grid grid{.x = op.x.size(2) == 0 ? 0 : op.x.size(0), .threads = kThreads};
-    launch<rotate<T>>(cuda, grid, Rows<T>(op.x), op.positions.data<std::int32_t>(), Rows<const float>(op.table),
-           op.inverse ? -1.0F : 1.0F);
+    launch<rotate<T>>(cuda, grid, Rows<T>(op.x), op.positions.data<std::int32_t>(), Rows<const float>(op.table), op.inverse ? -1.0F : 1.0F);
   });
 }
 

@@ -64,7 +64,8 @@ void AlgorithmCache::save() {
   std::error_code error;
   fs::create_directories(file_.parent_path(), error);
   const fs::path temporary = file_.string() + fmt::format(".{}", getpid());
-  const bool written = static_cast<bool>(std::ofstream(temporary) << Json{{"owner", owner_}, {"algorithms", all}}.dump(1) << '\n' << std::flush);
+  const bool written = static_cast<bool>(std::ofstream(temporary) << Json{{"owner", owner_}, {"algorithms", all}}.dump(1) << '\n'
+                                                                  << std::flush);
   if (written) fs::rename(temporary, file_, error);
   if (!written || error) fs::remove(temporary, error);
 }

@@ -9,8 +9,8 @@
 
 namespace oxrse::cuda {
 
-/// The algorithms that were the fastest on this device, kept in a file: they are measured once, and a later run takes the same and so gives the
-/// same bits.
+/// The algorithms that were the fastest on this device, kept in a file: they are measured once, and a later run takes the same and so gives
+/// the same bits.
 class AlgorithmCache {
  public:
   /// `owner`: device and version of the library. A file of another owner, or one that is damaged, counts as empty. An empty path keeps
@@ -19,8 +19,8 @@ class AlgorithmCache {
 
   [[nodiscard]] std::optional<Algorithm> find(const std::string& key) const;
   void add(const std::string& key, const Algorithm& algorithm);
-  /// Writes what was added since, beside what other processes have written; atomically. Nothing depends on it: a file that cannot be written
-  /// is left out.
+  /// Writes what was added since, beside what other processes have written; atomically. Nothing depends on it: a file that cannot be
+  /// written is left out.
   void save();
 
  private:

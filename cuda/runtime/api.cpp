@@ -5,7 +5,8 @@
 namespace oxrse::cuda {
 
 std::string Properties::describe() const {
-  return fmt::format("{} (sm_{}{}, {} multiprocessors, {:.1f} GiB)", name, major, minor, multiprocessors, static_cast<double>(memory) / 0x1p30);
+  return fmt::format("{} (sm_{}{}, {} multiprocessors, {:.1f} GiB)", name, major, minor, multiprocessors,
+                     static_cast<double>(memory) / 0x1p30);
 }
 
 std::string Multiplication::key() const {

@@ -24,8 +24,8 @@ using GraphExec = CUgraphExec_st*;
 
 /// A GPU of this machine.
 struct Properties {
-  std::string name;             // "NVIDIA H200"
-  int major = 0, minor = 0;     // compute capability
+  std::string name;          // "NVIDIA H200"
+  int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
   std::int64_t memory = 0;      // bytes
   std::int64_t cache = 0;       // bytes of the L2 cache
@@ -35,8 +35,8 @@ struct Properties {
   [[nodiscard]] std::string describe() const;
 };
 
-/// D = op(A) op(B) [+ C] [+ bias], column-major as cuBLAS has it: A is (m, k), B is (k, n), C and D are (m, n), and the bias (m) is added to every
-/// column. Sums are f32.
+/// D = op(A) op(B) [+ C] [+ bias], column-major as cuBLAS has it: A is (m, k), B is (k, n), C and D are (m, n), and the bias (m) is added
+/// to every column. Sums are f32.
 struct Multiplication {
   DType type = DType::None;    // of A and B
   DType result = DType::None;  // of C, D and bias

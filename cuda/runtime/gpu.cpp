@@ -123,7 +123,8 @@ int local_rank() {
 
 int device_of(int local_rank, int count) {
   if (count == 1) return 0;
-  require(local_rank < count, "process {} of this machine has no GPU of its own, there are {}: start one process a GPU", local_rank + 1, count);
+  require(local_rank < count, "process {} of this machine has no GPU of its own, there are {}: start one process a GPU", local_rank + 1,
+          count);
   return local_rank;
 }
 

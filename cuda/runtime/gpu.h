@@ -13,9 +13,9 @@ namespace oxrse::cuda {
 
 /// A GPU: one stream, in which everything is done in order.
 ///
-/// Tensors are in memory that host and GPU have at one address and that is kept on the GPU, one allocation an arena. Numbers go there through pinned
-/// staging memory. The first `run_step` runs as it is, measures algorithms and makes memory; the steps after it are captured as a graph
-/// each, which differs from the one before in its parameters only, and launched as a whole.
+/// Tensors are in memory that host and GPU have at one address and that is kept on the GPU, one allocation an arena. Numbers go there
+/// through pinned staging memory. The first `run_step` runs as it is, measures algorithms and makes memory; the steps after it are captured
+/// as a graph each, which differs from the one before in its parameters only, and launched as a whole.
 class Gpu : public Cuda {
  public:
   /// Device `index` of `api` with these kernels; the fastest algorithms of matrix products are kept in `cache_file`.
@@ -56,7 +56,8 @@ class Gpu : public Cuda {
 /// The number of this process among those of its machine, as its launcher says: MPICH's mpirun, Open MPI or Slurm; 0 without one.
 int local_rank();
 
-/// Which of `count` devices a process takes. A launcher may show every process only its own. An Error when there are more processes than devices.
+/// Which of `count` devices a process takes. A launcher may show every process only its own. An Error when there are more processes than
+/// devices.
 int device_of(int local_rank, int count);
 
 }  // namespace oxrse::cuda

@@ -1,5 +1,4 @@
 #include "cuda/launch.h"
-
 #include "cuda/runtime/error.h"
 
 namespace oxrse::cuda {

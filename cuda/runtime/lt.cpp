@@ -16,8 +16,9 @@ cudaDataType_t data_type(DType type) {
 
 cublasLtMatrixLayout_t layout(const Multiplication& p, DType type, std::int64_t rows, std::int64_t columns, std::int64_t leading) {
   cublasLtMatrixLayout_t result = nullptr;
-  check("cublasLtMatrixLayoutCreate", p,
-        cublasLtMatrixLayoutCreate(&result, data_type(type), static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), leading));
+  check(
+      "cublasLtMatrixLayoutCreate", p,
+      cublasLtMatrixLayoutCreate(&result, data_type(type), static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns), leading));
   return result;
 }
 

@@ -31,7 +31,8 @@ class Matmul {
 
  private:
   std::optional<Algorithm> choose(Stream stream, const Multiplication& product, const Operands& operands, bool measure);
-  std::optional<Algorithm> fastest(Stream stream, const Multiplication& product, Operands operands, const std::vector<Algorithm>& candidates);
+  std::optional<Algorithm> fastest(Stream stream, const Multiplication& product, Operands operands,
+                                   const std::vector<Algorithm>& candidates);
 
   Api& api_;
   AlgorithmCache cache_;

@@ -26,8 +26,8 @@ void launch_in(Context& context, const Op& op) {
 ///   Cost check(const Op&)        throws an Error naming op, argument and shapes; returns flops and bytes
 ///   std::string shape(const Op&) the sizes that tell this call from others, "N=1024 I=768 O=3072"
 ///   void launch(Cpu&, const Op&) the kernel, in engine/cpu; and for Cuda& in cuda/kernels
-/// Planning stops before the kernel, so a plan executes the very code of a step. A log times the kernel, for which a device has to do one op
-/// at a time.
+/// Planning stops before the kernel, so a plan executes the very code of a step. A log times the kernel, for which a device has to do one
+/// op at a time.
 template <class Op>
 void run(Context& context, const Op& op) {
   const Cost cost = check(op);

@@ -142,7 +142,8 @@ class Run {
   Clock::time_point begin_ = Clock::now();
 };
 
-Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks), config_(std::move(config)), device_(find_device(config_.run.device)) {
+Run::Run(Config config, const std::string& resume, Ranks& ranks)
+    : ranks_(ranks), config_(std::move(config)), device_(find_device(config_.run.device)) {
   std::optional<io::Checkpoint> initial;
   if (config_.run.init) {
     initial = io::Checkpoint::open(*config_.run.init, warn);

@@ -102,7 +102,13 @@ TEST_CASE("a comparison between machines says so") {
 }
 
 TEST_CASE("rows without times have what their kernels need, and are compared by it") {
-  Row row{.kernel = "rope", .variant = "", .dtype = DType::BF16, .shape = "N=4", .mode = "once", .time = {}, .cost = {.flops = 2e6, .bytes = 1e6}};
+  Row row{.kernel = "rope",
+          .variant = "",
+          .dtype = DType::BF16,
+          .shape = "N=4",
+          .mode = "once",
+          .time = {},
+          .cost = {.flops = 2e6, .bytes = 1e6}};
   row.max_err = 1e-3;
   row.launches = {{.kernel = "rotate<bf16>", .threads = 128, .shared = 64, .registers = 30, .local = 0},
                   {.kernel = "other<bf16>", .threads = 128, .shared = 32, .registers = 40, .local = 8}};

@@ -13,8 +13,8 @@
 
 using namespace oxrse;
 using Catch::Matchers::Contains;
-using cuda_emulated::StandIn;
 using cuda::Api;
+using cuda_emulated::StandIn;
 
 namespace {
 
