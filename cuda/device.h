@@ -27,6 +27,10 @@ struct Product {
   ConstTensor bias = {};      // (N) of C's type, optional
   ConstTensor residual = {};  // (M, N) of C's type, optional; not with Write::Add
   Write to_c = Write::Assign;
+  Tensor gelu = {};         // (M, N) of C's type, optional: also GELU(C); not with a residual or Write::Add
+  ConstTensor before = {};  // (M, N) of C's type, optional: C is multiplied with GELU'(before); not with any of the others
+
+  [[nodiscard]] bool has_activation() const { return gelu.present() || before.present(); }
 };
 
 /// A kernel of an op as it was launched.
@@ -51,8 +55,10 @@ struct Cuda : Device {
 
   /// Memory for partial results of one launch, aligned to 256 bytes. What an earlier call returned is no longer valid.
   virtual void* scratch(std::size_t bytes) = 0;
-  /// Enqueues a matrix product.
+  /// Enqueues a matrix product without an activation.
   virtual void multiply(const Product& product) = 0;
+  /// Enqueues one with an activation, in one pass; false, and nothing is enqueued, where the library has no algorithm for it.
+  virtual bool multiply_activated(const Product& product) = 0;
   /// Enqueues a copy within the device.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   /// Bytes of the last cache before memory; 0 where there is none.

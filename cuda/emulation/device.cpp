@@ -35,6 +35,13 @@ void Device::multiply(const Product& product) {
   reference_product(multiplication, cuda::operands_of(product));
 }
 
+bool Device::multiply_activated(const Product& product) {
+  const cuda::Multiplication multiplication = cuda::multiplication_of(product);
+  if (multiplication.k == 0) return false;
+  reference_product(multiplication, cuda::operands_of(product));
+  return true;
+}
+
 void Device::copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
 double Device::seconds_of(const std::function<void()>& /*body*/) { fail("{}: times of an emulation mean nothing", name); }

@@ -18,6 +18,7 @@ class Device : public Cuda {
   [[nodiscard]] std::string description() const override { return std::string(name); }
   void* scratch(std::size_t bytes) override;
   void multiply(const Product& product) override;
+  bool multiply_activated(const Product& product) override;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override;
   [[nodiscard]] bool has_clock() const override { return false; }
   double seconds_of(const std::function<void()>& body) override;

@@ -147,9 +147,11 @@ void StandIn::launch(cuda::GraphExec exec, cuda::Stream stream) {
 void StandIn::release(cuda::Graph graph) noexcept { delete graph; }
 void StandIn::release(cuda::GraphExec exec) noexcept { delete exec; }
 
-std::vector<cuda::Algorithm> StandIn::algorithms(const cuda::Multiplication& product, std::size_t /*workspace*/, int most) {
+std::vector<cuda::Algorithm> StandIn::algorithms(const cuda::Multiplication& product, const cuda::Operands& /*operands*/,
+                                                 std::size_t /*workspace*/, int most) {
   called("algorithms");
   if (product.alignment < least_alignment) return {};
+  if (product.activation != cuda::Multiplication::Activation::None && !activations) return {};
   std::vector<cuda::Algorithm> all;
   for (int i = 0; i < std::min(most, algorithm_count); ++i) {
     all.push_back({static_cast<std::uint64_t>(i), std::hash<std::string>{}(product.key())});
@@ -157,14 +159,15 @@ std::vector<cuda::Algorithm> StandIn::algorithms(const cuda::Multiplication& pro
   return all;
 }
 
-bool StandIn::accepts(const cuda::Multiplication& product, const cuda::Algorithm& algorithm, std::size_t /*workspace*/) {
+bool StandIn::accepts(const cuda::Multiplication& product, const cuda::Operands& /*operands*/, const cuda::Algorithm& algorithm,
+                      std::size_t /*workspace*/) {
   return algorithm[0] < static_cast<std::uint64_t>(algorithm_count) && algorithm[1] == std::hash<std::string>{}(product.key());
 }
 
 void StandIn::multiply(cuda::Stream stream, const cuda::Multiplication& product, const cuda::Operands& operands,
                        const cuda::Algorithm& algorithm, std::byte* workspace, std::size_t workspace_bytes) {
   called("multiply");
-  if (!accepts(product, algorithm, workspace_bytes)) throw DeviceError("multiply: this algorithm is not for this product");
+  if (!accepts(product, operands, algorithm, workspace_bytes)) throw DeviceError("multiply: this algorithm is not for this product");
   if (workspace == nullptr) throw DeviceError("multiply: there is no workspace");
   stream->add([=, this] {
     reference_product(product, operands);

@@ -25,6 +25,7 @@ class StandIn : public cuda::Api {
   std::set<std::string> broken;  // calls that fail: "allocate", "copy", "wait", "launch", "multiply"
   int least_alignment = 2;       // products of less have no algorithm
   int algorithm_count = 3;       // of every other product
+  bool activations = true;       // whether there are algorithms with them
   /// How long an algorithm takes.
   std::function<double(const cuda::Algorithm&)> seconds_of = [](const cuda::Algorithm&) { return 1e-6; };
 
@@ -58,8 +59,10 @@ class StandIn : public cuda::Api {
   void begin_range(std::string_view name) override { ranges.emplace_back(name); }
   void end_range() noexcept override { ++calls["end_range"]; }
   std::string library_version() override { return "1.2.3"; }
-  std::vector<cuda::Algorithm> algorithms(const cuda::Multiplication& product, std::size_t workspace, int most) override;
-  bool accepts(const cuda::Multiplication& product, const cuda::Algorithm& algorithm, std::size_t workspace) override;
+  std::vector<cuda::Algorithm> algorithms(const cuda::Multiplication& product, const cuda::Operands& operands, std::size_t workspace,
+                                          int most) override;
+  bool accepts(const cuda::Multiplication& product, const cuda::Operands& operands, const cuda::Algorithm& algorithm,
+               std::size_t workspace) override;
   void multiply(cuda::Stream stream, const cuda::Multiplication& product, const cuda::Operands& operands, const cuda::Algorithm& algorithm,
                 std::byte* workspace, std::size_t workspace_bytes) override;
 

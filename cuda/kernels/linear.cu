@@ -1,9 +1,9 @@
 #include "cuda/kernels/column_sums.h"
 #include "cuda/kernels/kernels.h"
 
-// Matrix products are the library's (Cuda::multiply). The gradient of a bias is ours: the library's epilogue cannot add to what is there.
-// dbias: every block adds up 64 rows of dy, a pack of columns a thread, into a row of partial sums: dy is read once more than a fused sum
-// would need.
+// Matrix products are the library's, with GELU and its derivative in their epilogues where it can: that saves reading (N, O) again and a
+// launch. The gradient of a bias is ours: the library's epilogue cannot add to what is there. dbias: every block adds up 64 rows of dy, a
+// pack of columns a thread, into a row of partial sums: dy is read once more than a fused sum would need.
 namespace oxrse::OXRSE_GPU {
 namespace {
 
@@ -39,14 +39,29 @@ void launch_bias_gradient(Cuda& cuda, const Linear::Backward& op) {
   sum_columns(cuda, op.dbias.data<float>(), op.to_dw, partials, parts, dy.columns, dy.columns);
 }
 
+/// The product; `activation` is for where the library cannot do it in the same pass.
+template <class F>
+void multiply_and(Cuda& cuda, Product product, const F& activation) {
+  const bool activated = product.has_activation();
+  if (activated && cuda.multiply_activated(product)) return;
+  product.gelu = {};
+  product.before = {};
+  cuda.multiply(product);
+  if (activated) activation();
+}
+
 }  // namespace
 
 void launch(Cuda& cuda, const Linear& op) {
-  cuda.multiply({.c = op.y, .a = op.x, .b = op.w, .transpose_b = true, .bias = op.bias, .residual = op.residual});
+  const Product product{.c = op.y, .a = op.x, .b = op.w, .transpose_b = true, .bias = op.bias, .residual = op.residual, .gelu = op.gelu};
+  multiply_and(cuda, product, [&] { launch(cuda, Gelu{.y = op.gelu, .x = op.y}); });
 }
 
 void launch(Cuda& cuda, const Linear::Backward& op) {
-  if (op.dx.present()) cuda.multiply({.c = op.dx, .a = op.dy, .b = op.w, .to_c = op.to_dx});
+  if (op.dx.present()) {
+    const Product product{.c = op.dx, .a = op.dy, .b = op.w, .to_c = op.to_dx, .before = op.before};
+    multiply_and(cuda, product, [&] { launch(cuda, Gelu::Backward{.dx = op.dx, .dy = op.dx, .x = op.before}); });
+  }
   if (op.dw.present()) cuda.multiply({.c = op.dw, .a = op.dy, .b = op.x, .transpose_a = true, .to_c = op.to_dw});
   if (op.dbias.present()) {
     visit_compute(op.dy.dtype(), [&](auto tag) { launch_bias_gradient<typename decltype(tag)::type>(cuda, op); });

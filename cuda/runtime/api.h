@@ -35,8 +35,8 @@ struct Properties {
   [[nodiscard]] std::string describe() const;
 };
 
-/// D = op(A) op(B) [+ C] [+ bias], column-major as cuBLAS has it: A is (m, k), B is (k, n), C and D are (m, n), and the bias (m) is added
-/// to every column. Sums are f32.
+/// D = f(op(A) op(B) [+ C] [+ bias]), column-major as cuBLAS has it: A is (m, k), B is (k, n), C and D are (m, n), and the bias (m) is
+/// added to every column. Sums are f32. f is nothing, GELU, or multiplication with GELU'(aux), in the tanh form; aux is (m, n).
 struct Multiplication {
   DType type = DType::None;    // of A and B
   DType result = DType::None;  // of C, D and bias
@@ -45,16 +45,18 @@ struct Multiplication {
   std::int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0;  // elements from one column to the next
   bool add = false;                                 // C is there
   bool bias = false;
+  enum class Activation : std::uint8_t { None, Gelu, GeluGradient } activation = Activation::None;
+  std::int64_t ldaux = 0;
   int alignment = 16;  // bytes that all addresses and columns are multiples of
 
   /// "bf16->f32 TN 768x1024x3072 ld 3072 3072 768 768 +c +bias /16": what an algorithm is chosen for.
   [[nodiscard]] std::string key() const;
 };
 
-/// Where its matrices are; `c` and `bias` are null where they are absent.
+/// Where its matrices are; `c`, `bias` and `aux` are null where they are absent. Activation::Gelu writes aux: what GELU is of.
 struct Operands {
   const void *a = nullptr, *b = nullptr, *c = nullptr, *bias = nullptr;
-  void* d = nullptr;
+  void *d = nullptr, *aux = nullptr;
 };
 
 /// An algorithm of the library: cublasLtMatmulAlgo_t.
@@ -110,9 +112,9 @@ class Api {
   /// The version of the matrix library, which algorithms belong to.
   virtual std::string library_version() = 0;
   /// Algorithms that need at most `workspace` bytes, the one that should be fastest first; none where the library has none.
-  virtual std::vector<Algorithm> algorithms(const Multiplication& product, std::size_t workspace, int most) = 0;
+  virtual std::vector<Algorithm> algorithms(const Multiplication& product, const Operands& operands, std::size_t workspace, int most) = 0;
   /// Whether the library takes this algorithm, which may be from a file.
-  virtual bool accepts(const Multiplication& product, const Algorithm& algorithm, std::size_t workspace) = 0;
+  virtual bool accepts(const Multiplication& product, const Operands& operands, const Algorithm& algorithm, std::size_t workspace) = 0;
   virtual void multiply(Stream stream, const Multiplication& product, const Operands& operands, const Algorithm& algorithm,
                         std::byte* workspace, std::size_t workspace_bytes) = 0;
 };

@@ -32,6 +32,7 @@ class Gpu : public Cuda {
 
   void* scratch(std::size_t bytes) override;
   void multiply(const Product& product) override;
+  bool multiply_activated(const Product& product) override { return matmul_.multiply(stream, product, !capturing_); }
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) override { api_.copy(stream, to, from, bytes); }
   double seconds_of(const std::function<void()>& body) override;
   [[nodiscard]] std::int64_t cache_bytes() const override { return properties_.cache; }

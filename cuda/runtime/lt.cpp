@@ -22,6 +22,15 @@ cublasLtMatrixLayout_t layout(const Multiplication& p, DType type, std::int64_t 
   return result;
 }
 
+cublasLtEpilogue_t epilogue(const Multiplication& p) {
+  switch (p.activation) {
+    case Multiplication::Activation::None: break;
+    case Multiplication::Activation::Gelu: return p.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Multiplication::Activation::GeluGradient: return CUBLASLT_EPILOGUE_DGELU;
+  }
+  return p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 template <class T>
 void set(const Multiplication& p, cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
   check("cublasLtMatmulDescSetAttribute", p, cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value));
@@ -34,24 +43,25 @@ void check(std::string_view call, const Multiplication& product, cublasStatus_t 
   throw DeviceError(fmt::format("{} of {}: {}", call, product.key(), cublasLtGetStatusString(status)));
 }
 
-LtProduct::LtProduct(const Multiplication& p)
+LtProduct::LtProduct(const Multiplication& p, const Operands& operands)
     : a(layout(p, p.type, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda)),
       b(layout(p, p.type, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.ldb)),
       c(layout(p, p.result, p.m, p.n, p.ldc)),
-      d(layout(p, p.result, p.m, p.n, p.ldd)),
-      product_(p) {
+      d(layout(p, p.result, p.m, p.n, p.ldd)) {
   check("cublasLtMatmulDescCreate", p, cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
   set(p, operation, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(p, operation, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (p.bias) set(p, operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  set(p, operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(p));
+  if (p.bias) set(p, operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  if (operands.aux == nullptr) return;
+  set(p, operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
+  set(p, operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.ldaux);
 }
 
 LtProduct::~LtProduct() {
   for (cublasLtMatrixLayout_t each : {a, b, c, d}) cublasLtMatrixLayoutDestroy(each);
   cublasLtMatmulDescDestroy(operation);
 }
-
-void LtProduct::set_bias(const void* bias) { set(product_, operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
 
 LtPreference::LtPreference(const Multiplication& p, std::size_t workspace) {
   check("cublasLtMatmulPreferenceCreate", p, cublasLtMatmulPreferenceCreate(&preference_));

@@ -9,21 +9,16 @@ namespace oxrse::cuda {
 /// Throws a DeviceError with the name of the call and the product unless `status` is success.
 void check(std::string_view call, const Multiplication& product, cublasStatus_t status);
 
-/// A product as cuBLASLt describes it: operation, epilogue and four layouts.
+/// A product as cuBLASLt describes it: operation, epilogue with its addresses, and four layouts.
 class LtProduct {
  public:
-  explicit LtProduct(const Multiplication& product);
+  LtProduct(const Multiplication& product, const Operands& operands);
   ~LtProduct();
   LtProduct(const LtProduct&) = delete;
   LtProduct& operator=(const LtProduct&) = delete;
 
-  void set_bias(const void* bias);
-
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr, d = nullptr;
-
- private:
-  const Multiplication& product_;
 };
 
 /// What an algorithm must be content with.

@@ -20,13 +20,22 @@ int alignment_of(std::initializer_list<ConstTensor> tensors) {
   return static_cast<int>(bits & (~bits + 1));
 }
 
+Multiplication::Activation activation_of(const Product& p) {
+  using Activation = Multiplication::Activation;
+  return p.gelu.present() ? Activation::Gelu : p.before.present() ? Activation::GeluGradient : Activation::None;
+}
+
+/// The library's result is GELU, and what GELU is of an auxiliary one.
+const Tensor& result_of(const Product& p) { return p.gelu.present() ? p.gelu : p.c; }
+ConstTensor auxiliary_of(const Product& p) { return p.gelu.present() ? ConstTensor(p.c) : p.before; }
+
 /// What the product is added to.
 ConstTensor added_to(const Product& p) { return p.to_c == Write::Add ? ConstTensor(p.c) : p.residual; }
 
 }  // namespace
 
 Multiplication multiplication_of(const Product& p) {
-  const ConstTensor added = added_to(p);
+  const ConstTensor added = added_to(p), aux = auxiliary_of(p);
   return {.type = p.a.dtype(),
           .result = p.c.dtype(),
           .transpose_a = p.transpose_b,
@@ -36,20 +45,23 @@ Multiplication multiplication_of(const Product& p) {
           .k = p.a.size(p.transpose_a ? 0 : 1),
           .lda = leading(p.b),
           .ldb = leading(p.a),
-          .ldc = leading(added.present() ? added : ConstTensor(p.c)),
-          .ldd = leading(p.c),
+          .ldc = leading(added.present() ? added : ConstTensor(result_of(p))),
+          .ldd = leading(result_of(p)),
           .add = added.present(),
           .bias = p.bias.present(),
-          .alignment = alignment_of({p.a, p.b, p.c, added})};
+          .activation = activation_of(p),
+          .ldaux = aux.present() ? leading(aux) : 0,
+          .alignment = alignment_of({p.a, p.b, p.c, p.bias, added, p.gelu, p.before})};
 }
 
 Operands operands_of(const Product& p) {
-  const ConstTensor added = added_to(p);
+  const ConstTensor added = added_to(p), aux = auxiliary_of(p);
   return {.a = p.b.address(),
           .b = p.a.address(),
           .c = added.present() ? added.address() : nullptr,
           .bias = p.bias.present() ? p.bias.address() : nullptr,
-          .d = p.c.address()};
+          .d = result_of(p).address(),
+          .aux = aux.present() ? const_cast<std::byte*>(aux.address()) : nullptr};
 }
 
 bool Matmul::multiply(Stream stream, const Product& product, bool measure) {
@@ -67,8 +79,8 @@ bool Matmul::multiply(Stream stream, const Product& product, bool measure) {
 std::optional<Algorithm> Matmul::choose(Stream stream, const Multiplication& product, const Operands& operands, bool measure) {
   const std::string key = product.key();
   if (const auto found = chosen_.find(key); found != chosen_.end()) return found->second;
-  if (const auto kept = cache_.find(key); kept && api_.accepts(product, *kept, kWorkspace)) return chosen_[key] = kept;
-  const std::vector<Algorithm> candidates = api_.algorithms(product, kWorkspace, kCandidates);
+  if (const auto kept = cache_.find(key); kept && api_.accepts(product, operands, *kept, kWorkspace)) return chosen_[key] = kept;
+  const std::vector<Algorithm> candidates = api_.algorithms(product, operands, kWorkspace, kCandidates);
   if (candidates.empty()) return chosen_[key] = std::nullopt;
   if (!measure) return candidates.front();
   const std::optional<Algorithm> best = fastest(stream, product, operands, candidates);

@@ -130,8 +130,8 @@ class Nvidia : public Api {
 
   std::string library_version() override { return fmt::format("cublasLt {}", cublasLtGetVersion()); }
 
-  std::vector<Algorithm> algorithms(const Multiplication& product, std::size_t workspace, int most) override {
-    const LtProduct lt(product);
+  std::vector<Algorithm> algorithms(const Multiplication& product, const Operands& operands, std::size_t workspace, int most) override {
+    const LtProduct lt(product, operands);
     const LtPreference preference(product, workspace);
     std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
     int count = 0;
@@ -147,8 +147,8 @@ class Nvidia : public Api {
     return all;
   }
 
-  bool accepts(const Multiplication& product, const Algorithm& algorithm, std::size_t workspace) override {
-    const LtProduct lt(product);
+  bool accepts(const Multiplication& product, const Operands& operands, const Algorithm& algorithm, std::size_t workspace) override {
+    const LtProduct lt(product, operands);
     const cublasLtMatmulAlgo_t algo = unpack(algorithm);
     cublasLtMatmulHeuristicResult_t result{};
     const cublasStatus_t status = cublasLtMatmulAlgoCheck(lt_, lt.operation, lt.a, lt.b, lt.c, lt.d, &algo, &result);
@@ -157,8 +157,7 @@ class Nvidia : public Api {
 
   void multiply(Stream stream, const Multiplication& product, const Operands& operands, const Algorithm& algorithm, std::byte* workspace,
                 std::size_t workspace_bytes) override {
-    LtProduct lt(product);
-    if (product.bias) lt.set_bias(operands.bias);
+    const LtProduct lt(product, operands);
     const cublasLtMatmulAlgo_t algo = unpack(algorithm);
     const float alpha = 1, beta = product.add ? 1 : 0;
     check("cublasLtMatmul", product,

@@ -252,6 +252,29 @@ TEST_CASE("gpu: products that the library has no algorithm for are a kernel's") 
   for (std::int64_t i = 0; i < op.y.count(); ++i) REQUIRE(op.y.data<float>()[i] == 21);
 }
 
+TEST_CASE("gpu: GELU is part of the product where the library has it, and a kernel elsewhere") {
+  for (const bool activations : {true, false}) {
+    INFO("activations " << activations);
+    StandIn api;
+    api.activations = activations;
+    TestGpu test(api);
+    Arena arena = Arena::allocated(1 << 16, &test.gpu);
+    Context context = test.context(arena);
+    ops::Linear op = product_of_ones(arena, 3, 5, 7);
+    op.gelu = matrix(arena, 3, 7);
+    const Tensor dx = matrix(arena, 3, 5);
+    std::vector<LaunchRecord> launches;
+    test.gpu.launches = &launches;
+    ops::run(context, op);
+    ops::run(context, ops::Linear::Backward{.dx = dx, .dy = op.y, .x = {}, .w = op.w, .before = op.x});
+    context.wait();
+    CHECK(launches.size() == (activations ? 0 : 2));
+    CHECK(op.y.data<float>()[20] == 5);
+    CHECK(op.gelu.data<float>()[20] == Approx(4.99999977).epsilon(1e-7));
+    CHECK(dx.data<float>()[14] == Approx(35 * 1.08296408).epsilon(1e-6));  // GELU'(1)
+  }
+}
+
 TEST_CASE("gpu: the time of a body is that of its graph") {
   StandIn api;
   TestGpu test(api);
