@@ -12,6 +12,7 @@ namespace oxrse::test {
 struct DeviceUnderTest {
   Device* device = nullptr;
   std::uint64_t* order = nullptr;  // the seed of the order in which its threads run
+  Device* memory = nullptr;        // whose memory tensors must be in; null: any will do
 };
 DeviceUnderTest& device_under_test();
 
