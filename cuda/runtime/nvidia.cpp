@@ -9,6 +9,7 @@
 
 #include "cuda/runtime/error.h"
 #include "cuda/runtime/lt.h"
+#include "engine/core/device.h"
 
 namespace oxrse::cuda {
 namespace {
@@ -29,7 +30,9 @@ cublasLtMatmulAlgo_t unpack(const Algorithm& algorithm) {
 class Nvidia : public Api {
  public:
   std::vector<Properties> devices() override {
-    int count = 0;
+    int driver = 0, count = 0;
+    check("cudaDriverGetVersion", "", cudaDriverGetVersion(&driver));
+    if (driver == 0) throw DeviceError("this machine has no NVIDIA driver");
     check("cudaGetDeviceCount", "", cudaGetDeviceCount(&count));
     std::vector<Properties> all;
     for (int i = 0; i < count; ++i) {
@@ -49,7 +52,9 @@ class Nvidia : public Api {
   void select(int device) override {
     check("cudaSetDevice", std::to_string(device), cudaSetDevice(device));
     device_ = device;
-    if (lt_ == nullptr && cublasLtCreate(&lt_) != CUBLAS_STATUS_SUCCESS) throw DeviceError("cublasLtCreate: failed");
+    if (lt_ != nullptr) return;
+    const cublasStatus_t status = cublasLtCreate(&lt_);
+    if (status != CUBLAS_STATUS_SUCCESS) throw DeviceError(fmt::format("cublasLtCreate: {}", cublasLtGetStatusString(status)));
   }
 
   std::int64_t free_bytes() override {
