@@ -49,38 +49,37 @@ struct Heads {
   Tensor q, k, v;
 };
 /// (B, T, H, D) views of one (B*T, 3 H D) buffer, as a layer has them.
-Heads heads_of(const CaseSizes& s, Tensor qkv, std::int64_t length) {
+Heads heads_of(const AttentionShape& s, Tensor qkv) {
   const std::int64_t width = s.heads * s.head_width;
-  const auto part = [&](std::int64_t i) { return qkv.slice(1, i * width, (i + 1) * width).split(1, s.head_width).split(0, length); };
+  const auto part = [&](std::int64_t i) { return qkv.slice(1, i * width, (i + 1) * width).split(1, s.head_width).split(0, s.tokens); };
   return {part(0), part(1), part(2)};
 }
 
-void add_attention(std::vector<Case>& cases, const CaseSizes& s, const SampleShape& shape) {
-  const auto [rows, length] = shape;
-  const std::int64_t width = s.heads * s.head_width;
+void add_attention(std::vector<Case>& cases, const AttentionShape& s) {
+  const std::int64_t rows = s.samples * s.tokens, width = s.heads * s.head_width;
   const double scale = 1 / std::sqrt(static_cast<double>(s.head_width));
-  const auto forward = [rows = rows, length = length, scale, s](Operands& t, Tensor o, const Heads& h) {
+  const auto forward = [=](Operands& t, Tensor o, const Heads& h) {
     return ops::Attention{.o = o,
-                          .lse = t.room(t.accumulator(), {rows, s.heads, length}),
+                          .lse = t.room(t.accumulator(), {s.samples, s.heads, s.tokens}),
                           .q = h.q,
                           .k = h.k,
                           .v = h.v,
                           .document_start = {},
                           .scale = scale};
   };
-  cases.push_back(op_case([rows = rows, length = length, width, scale, s, forward](Operands& t) {
-    return forward(t, t.result({rows, length, s.heads, s.head_width}), heads_of(s, t.normal({rows * length, 3 * width}), length));
+  cases.push_back(op_case([=](Operands& t) {
+    return forward(t, t.result({s.samples, s.tokens, s.heads, s.head_width}), heads_of(s, t.normal({rows, 3 * width})));
   }));
-  cases.push_back(op_case([rows = rows, length = length, width, scale, s, forward](Operands& t) {
-    const Heads h = heads_of(s, t.normal({rows * length, 3 * width}), length);
-    const Heads d = heads_of(s, t.result({rows * length, 3 * width}), length);
-    const auto saved = forward(t, t.room({rows, length, s.heads, s.head_width}), h);
+  cases.push_back(op_case([=](Operands& t) {
+    const Heads h = heads_of(s, t.normal({rows, 3 * width}));
+    const Heads d = heads_of(s, t.result({rows, 3 * width}));
+    const auto saved = forward(t, t.room({s.samples, s.tokens, s.heads, s.head_width}), h);
     ops::run(t.context(), saved);
     return ops::Attention::Backward{.dq = d.q,
                                     .dk = d.k,
                                     .dv = d.v,
-                                    .delta = t.room(t.accumulator(), {rows, s.heads, length}),
-                                    .d_o = t.normal({rows, length, s.heads, s.head_width}),
+                                    .delta = t.room(t.accumulator(), {s.samples, s.heads, s.tokens}),
+                                    .d_o = t.normal({s.samples, s.tokens, s.heads, s.head_width}),
                                     .o = saved.o,
                                     .lse = saved.lse,
                                     .q = h.q,
@@ -230,8 +229,17 @@ CaseSizes CaseSizes::few() {
           .vocab = 5003,
           .logit_rows = 5,
           .parameters = 10007,
-          .attention = {{1, 64}, {1, 200}},
+          .attention = {{1, 64, 3}, {1, 200, 3}},
           .products = {{48, 768, 256}, {33, 384, 129}}};
+}
+
+CaseSizes CaseSizes::many() {
+  return {
+      .rows = 16384,
+      .logit_rows = 4096,
+      .parameters = std::int64_t{124} << 20,
+      .attention = {{16, 1024}, {4, 4096}, {2, 8192, 16, 128}},
+      .products = {{16384, 768, 2304}, {16384, 768, 768}, {16384, 768, 3072}, {16384, 3072, 768}, {4096, 768, 50304}, {8192, 8192, 8192}}};
 }
 
 std::vector<Case> gemm_cases(const CaseSizes& sizes) {
@@ -247,7 +255,7 @@ std::vector<Case> kernel_cases(const CaseSizes& sizes) {
   add_ends(cases, sizes);
   cases.push_back(adamw_case(sizes.parameters));
   cases.push_back(sum_squares_case(sizes.parameters));
-  for (const SampleShape& shape : sizes.attention) add_attention(cases, sizes, shape);
+  for (const AttentionShape& shape : sizes.attention) add_attention(cases, shape);
   return cases;
 }
 

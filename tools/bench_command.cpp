@@ -99,7 +99,7 @@ void add_cases(CLI::App& bench, const std::string& name, const std::string& mean
   struct Options : BenchOptions {
     std::vector<std::string> types = {"bf16", "f32"};
     std::string filter;
-    bool hot = false, no_check = false;
+    bool hot = false, no_check = false, large = false;
     double seconds = 0.5;
   };
   CLI::App* command = bench.add_subcommand(name, meaning);
@@ -111,18 +111,21 @@ void add_cases(CLI::App& bench, const std::string& name, const std::string& mean
       ->type_name("REGEX");
   command->add_flag("--hot", options->hot, "leave operands in the cache instead of rotating over more than fit");
   command->add_flag("--no-check", options->no_check, "do not compare with f64");
+  command->add_flag("--large", options->large, "sizes for a GPU, which are not compared with f64: that would take hours on a processor");
   command->add_option("--seconds", options->seconds, "the most to spend on a row when timings do not settle")
       ->check(between(0.001, 3600.0))
       ->capture_default_str();
   command->callback([=] {
-    bench::KernelOptions kernels{.types = {}, .filter = options->filter, .cold = !options->hot, .check = !options->no_check};
+    bench::KernelOptions kernels{
+        .types = {}, .filter = options->filter, .cold = !options->hot, .check = !options->no_check && !options->large};
     for (const std::string& type : options->types) kernels.types.push_back(type_named(type));
     kernels.patience.seconds = options->seconds;
     kernels.device = options->cuda();
     require(kernels.device == nullptr || std::ranges::count(kernels.types, DType::F64) == 0,
             "--dtype f64 is for the CPU: kernels of \"{}\" compute in bf16, f16 and f32", options->device);
     const bool emulated = kernels.device != nullptr && !kernels.device->has_clock();
-    const std::vector<bench::Case> all = cases(emulated ? bench::CaseSizes::few() : bench::CaseSizes());
+    const bench::CaseSizes sizes = emulated ? bench::CaseSizes::few() : options->large ? bench::CaseSizes::many() : bench::CaseSizes();
+    const std::vector<bench::Case> all = cases(sizes);
     require(bench::count_matches(all, kernels) > 0, "--filter {}: no kernel matches", options->filter);
     bench::Report report = options->begin(name);
     const bool with_kernels = kernels.device != nullptr;
@@ -142,7 +145,7 @@ void add_train(CLI::App& bench) {
   };
   CLI::App* command = bench.add_subcommand("train", "Whole training steps on random tokens: tokens/s, efficiency, time of every op");
   const auto options = std::make_shared<Options>();
-  options->add_to(*command);
+  options->add_to(*command, {"cpu", "cuda"});
   const auto* file = command->add_option("CONFIG", options->config, "measure a step of this config instead")->type_name("CONFIG.json");
   const auto shape = [&](const std::string& name, auto& value, const std::string& meaning) {
     return command->add_option(name, value, meaning)->capture_default_str()->excludes(command->get_option("CONFIG"));
@@ -168,12 +171,14 @@ void add_train(CLI::App& bench) {
     } else {
       document = read_json(options->config);
     }
+    document.value["run"]["device"] = options->device;
     train::Config config = train::load_config(document);
     if (options->config.empty()) fill_vocabulary(config, options->vocabulary);
     config.train.eval_every = config.train.sample_every = 0;
-    const train::Plan plan = bench::plan_train(config);
+    Cuda* const gpu = options->cuda();
+    const train::Plan plan = bench::plan_train(config, gpu);
     bench::Report report = options->begin("train");
-    const bench::TrainResult result = bench::run_train(config, plan, options->steps, options->cpu(), report);
+    const bench::TrainResult result = bench::run_train(config, plan, options->steps, options->cpu(), report, gpu);
     report.summary = bench::to_json(result);
     fmt::print("{}", bench::describe(result, report));
     options->finish(report);
