@@ -67,7 +67,8 @@ std::vector<cuda::Properties> StandIn::devices() {
 }
 
 std::int64_t StandIn::free_bytes() {
-  return machine.front().memory - static_cast<std::int64_t>(allocated[Memory::Device] + allocated[Memory::Shared]);
+  const auto in_use = static_cast<std::int64_t>(allocated[Memory::Device] + allocated[Memory::Shared]);
+  return std::max<std::int64_t>(0, machine.front().memory - in_use);
 }
 
 std::byte* StandIn::allocate(Memory kind, std::size_t bytes) {

@@ -68,7 +68,6 @@ bool Matmul::multiply(Stream stream, const Product& product, bool measure) {
   const Multiplication multiplication = multiplication_of(product);
   if (multiplication.m == 0 || multiplication.n == 0) return true;
   if (multiplication.k == 0) return false;
-  if (workspace_.get() == nullptr) workspace_ = Buffer(api_, Api::Memory::Device, kWorkspace);
   const Operands operands = operands_of(product);
   const std::optional<Algorithm> algorithm = choose(stream, multiplication, operands, measure);
   if (!algorithm) return false;

@@ -17,7 +17,7 @@ Operands operands_of(const Product& product);
 /// Matrix products by the library, each by the algorithm that was measured to be the fastest for its sizes, types and epilogue.
 class Matmul {
  public:
-  Matmul(Api& api, AlgorithmCache cache) : api_(api), cache_(std::move(cache)) {}
+  Matmul(Api& api, AlgorithmCache cache) : api_(api), cache_(std::move(cache)), workspace_(api, Api::Memory::Device, kWorkspace) {}
 
   /// Enqueues the product; false where the library has no algorithm for it. `measure`: whether algorithms may be tried now, which waits
   /// for the stream; otherwise the library's own choice is taken where none was measured before.
