@@ -68,12 +68,12 @@ __global__ void scatter(Rows<float> dtable, Rows<const T> dy, const std::int32_t
     for (std::int64_t v = begin; v < begin + kTokens && v < dtable.count; ++v) dtable[v][c] = 0;
   }
   for (std::int64_t first = 0; first < dy.count; first += kThreads) {
+    // No barrier at the end: the list is written again after the first one in here.
     const int found = find_matches(matches, ids, dy.count, first, begin);
     for (int i = 0; i < found && writes; ++i) {
       const std::int64_t n = first + matches.row[i];
       dtable[ids[n]][c] += widen(dy[n][c]);
     }
-    __syncthreads();  // before the list is written again
   }
 }
 

@@ -145,11 +145,11 @@ void check_in_place(OpCase c, const std::map<std::string, std::string>& in_place
   if (passes == Passes::Forward) c.backward = {};
   for (const DType type : kTypes) {
     INFO(c.name << " in " << name_of(type));
-    const Bits apart = bits(c, {.type = type, .threads = 2});
-    const Bits same = bits(c, {.type = type, .threads = 2, .in_place = in_place});
-    for (const auto& [result, memory] : in_place) {
-      INFO(result << " in the memory of " << memory);
-      CHECK(same.at(result) == apart.at(result));
+    const Bits apart = bits(c, {.type = type, .threads = 3});
+    const Bits same = bits(c, {.type = type, .threads = 3, .in_place = in_place});
+    for (const auto& [result, numbers] : apart) {
+      INFO(result);
+      CHECK(same.at(result) == numbers);
     }
   }
 }
