@@ -35,7 +35,11 @@ class Buffers {
   }
 
   comm::Operands operands() { return {type_, {in_.data()}, out_.data()}; }
-  float* numbers() { return work_.data(); }
+  /// Seconds that MPI's all-reduce takes for the same.
+  double time_mpi() {
+    return comm::MpiSession::time_all_reduce(reinterpret_cast<const float*>(in_.data()), reinterpret_cast<float*>(out_.data()),
+                                             request_.count);
+  }
 
   std::int64_t wrong() {
     comm::copy({reinterpret_cast<std::byte*>(work_.data()), DType::F32}, {out_.data(), type_}, request_.count);
@@ -82,7 +86,7 @@ void run_size(comm::Communicator& ranks, const CollectiveOptions& options, std::
     CollectiveRow& row = rows.emplace_back(base);
     row.algorithm = comm::name_of(algorithm);
     row.chosen = algorithm == chosen;
-    row.predicted = ranks.cost().predict(algorithm, request, options.type);
+    row.predicted = ranks.cost().predict(algorithm, plans.back()->request, options.type);
     ranks.wait(ranks.start(plans.back(), buffers.operands(), "warm-up"));
     double wrong[] = {static_cast<double>(buffers.wrong())};
     ranks.all_reduce(wrong, "wrong elements");
@@ -90,16 +94,17 @@ void run_size(comm::Communicator& ranks, const CollectiveOptions& options, std::
   }
   const bool with_mpi = options.compare_mpi && options.collective == comm::Collective::AllReduce && options.type == DType::F32;
   if (with_mpi) rows.emplace_back(base).algorithm = "mpi";
-  std::fill_n(buffers.numbers(), count, 0.0F);
 
   std::vector<std::vector<double>> seconds(rows.size());
   const double guess = std::max(1e-6, rows.front().predicted);
   const int times = static_cast<int>(std::clamp(options.seconds / guess, 5.0, 200.0));
   for (int i = 0; i < times; ++i) {
-    for (std::size_t k = 0; k < rows.size(); ++k) {
+    for (std::size_t turn = 0; turn < rows.size(); ++turn) {
+      // What comes after another finds other things in the caches, so everyone has every place.
+      const std::size_t k = (turn + static_cast<std::size_t>(i)) % rows.size();
       ranks.barrier("benchmark");
       if (k == plans.size()) {
-        seconds[k].push_back(comm::MpiSession::time_all_reduce(buffers.numbers(), count));
+        seconds[k].push_back(buffers.time_mpi());
         continue;
       }
       const auto start = std::chrono::steady_clock::now();

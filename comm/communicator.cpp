@@ -34,6 +34,7 @@ std::uint64_t hash_of(const Request& r, DType type, Algorithm algorithm) {
            static_cast<std::uint64_t>(type) << 16U | static_cast<std::uint64_t>(r.root) << 24U);
   hash.add(static_cast<std::uint64_t>(r.count));
   hash.add(static_cast<std::uint64_t>(r.chunk));
+  hash.add(static_cast<std::uint64_t>(r.segment));
   for (const std::int64_t bound : r.bounds) hash.add(static_cast<std::uint64_t>(bound));
   for (const auto& node : r.tree.nodes()) {
     hash.add(static_cast<std::uint64_t>(node.left + 1) << 32U | static_cast<std::uint64_t>(node.right + 1));
@@ -53,6 +54,9 @@ std::thread start_without_signals(const std::function<void()>& body) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
 }
+
+// A share of so much, from two or three ranks, stays in a processor's second-level cache.
+constexpr std::int64_t kSegmentBytes = 128 << 10;
 
 constexpr std::size_t kPast = 256;  // operations that are remembered for comparison
 
@@ -79,6 +83,7 @@ std::shared_ptr<const Plan> Communicator::plan(Request request, DType type, std:
   request.wide = accumulator_of(type) != type;
   request.ranks_per_node = settings_.ranks_per_node;
   request.chunk = cost_.best_chunk(request, type);
+  request.segment = kSegmentBytes / size_of(type);
   auto plan = std::make_shared<Plan>();
   plan->type = type;
   plan->algorithm = algorithm ? *algorithm : choose(cost_, request, type, settings_.choice);

@@ -30,6 +30,46 @@ bool keeps_tree(Algorithm algorithm) {
   return algorithm == Algorithm::Doubling || algorithm == Algorithm::Halving || algorithm == Algorithm::Direct;
 }
 
+Program compile_whole(Algorithm algorithm, const Request& request, int rank) {
+  switch (algorithm) {
+    case Algorithm::Ring: return ring(request, rank);
+    case Algorithm::Tree: return tree(request, rank);
+    case Algorithm::Doubling: return doubling(request, rank);
+    case Algorithm::Halving: return halving(request, rank);
+    case Algorithm::Direct: return direct(request, rank);
+    case Algorithm::Hierarchical: return hierarchical(request, rank);
+  }
+  return {};
+}
+
+/// Adds the program of the segment that begins at element `begin`.
+void append(Program& program, Program segment, std::int64_t begin) {
+  const auto shift = [&](Action& a) {
+    for (Range* range : {&a.to, &a.from, &a.with}) {
+      if (range->buffer != Buffer::Scratch) range->offset += begin;
+    }
+  };
+  for (Step& step : segment.steps) {
+    std::ranges::for_each(step.transfers, shift);
+    std::ranges::for_each(step.local, shift);
+    program.steps.push_back(std::move(step));
+  }
+  program.scratch = std::max(program.scratch, segment.scratch);
+}
+
+/// An all-reduce one segment after the other: what a rank has summed is still in its cache when it is sent on, and scratch is small.
+Program compile_segments(Algorithm algorithm, const Request& request, int rank) {
+  Program program;
+  const std::int64_t most = request.segment * request.ranks();
+  Request part = request;
+  for (std::int64_t begin = 0; begin < request.count; begin += most) {
+    part.count = std::min(most, request.count - begin);
+    part.bounds = even_bounds(part.count, request.ranks());
+    append(program, compile_whole(algorithm, part, rank), begin);
+  }
+  return program;
+}
+
 }  // namespace
 
 std::string_view name_of(Collective collective) {
@@ -74,15 +114,9 @@ Program compile(Algorithm algorithm, const Request& request, int rank) {
           name_of(request.collective), name_of(algorithm), request.ranks(), request.tree.parts());
   require(request.collective != Collective::AllToAll || request.count % request.ranks() == 0,
           "all_to_all of {} elements over {} ranks: the number must be a multiple of the ranks", request.count, request.ranks());
-  switch (algorithm) {
-    case Algorithm::Ring: return ring(request, rank);
-    case Algorithm::Tree: return tree(request, rank);
-    case Algorithm::Doubling: return doubling(request, rank);
-    case Algorithm::Halving: return halving(request, rank);
-    case Algorithm::Direct: return direct(request, rank);
-    case Algorithm::Hierarchical: return hierarchical(request, rank);
-  }
-  return {};
+  const bool cuts = request.collective == Collective::AllReduce && algorithm != Algorithm::Tree && request.segment > 0;
+  if (cuts && request.count > request.segment * request.ranks()) return compile_segments(algorithm, request, rank);
+  return compile_whole(algorithm, request, rank);
 }
 
 Schedule compile_all(Algorithm algorithm, const Request& request) {

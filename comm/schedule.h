@@ -41,6 +41,7 @@ struct Request {
   bool wide = false;             // sums need a wider type than elements have (bf16, f16): they must not be kept or sent as elements
   int ranks_per_node = 1;        // what `hierarchical` goes by: ranks 0 .. g-1 are the first node
   std::int64_t chunk = 1 << 16;  // elements that pipelined algorithms send at once
+  std::int64_t segment = 0;      // elements of a share that an all-reduce by the others sums and sends before it goes on; 0: all
   ReductionTree tree;            // whose contributions are summed, and in which order where the algorithm keeps one
 
   [[nodiscard]] int ranks() const { return static_cast<int>(bounds.size()) - 1; }

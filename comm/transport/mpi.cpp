@@ -62,7 +62,9 @@ std::string mpi_status() { return std::string(build_info().mpi); }
 MpiSession::MpiSession() { require_connected(1); }
 MpiSession::~MpiSession() = default;
 std::unique_ptr<Transport> MpiSession::transport() { fail("this build has no MPI: {}", mpi_status()); }
-double MpiSession::time_all_reduce(float* /*data*/, std::int64_t /*count*/) { fail("this build has no MPI: {}", mpi_status()); }
+double MpiSession::time_all_reduce(const float* /*input*/, float* /*output*/, std::int64_t /*count*/) {
+  fail("this build has no MPI: {}", mpi_status());
+}
 
 #else
 
@@ -272,9 +274,9 @@ MpiSession::~MpiSession() {
 
 std::unique_ptr<Transport> MpiSession::transport() { return std::make_unique<MpiTransport>(); }
 
-double MpiSession::time_all_reduce(float* data, std::int64_t count) {
+double MpiSession::time_all_reduce(const float* input, float* output, std::int64_t count) {
   const auto start = std::chrono::steady_clock::now();
-  MPI_Allreduce(MPI_IN_PLACE, data, static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(input, output, static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 

@@ -34,6 +34,9 @@ std::vector<Request> requests(Collective collective, int n) {
         for (const int g : {2, 3, 4}) {
           if (n % g == 0 && n > g) r.ranks_per_node = g;
         }
+        all.push_back(r);
+        if (collective != Collective::AllReduce || count <= n) continue;
+        r.segment = (count + 2 * n) / (3 * n);
         all.push_back(std::move(r));
       }
     }
