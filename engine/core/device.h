@@ -30,7 +30,7 @@ class Device {
   /// Memory for tensors, aligned to 256 bytes; an Error says how much was asked for.
   virtual std::byte* allocate(std::int64_t bytes) = 0;
   virtual void release(std::byte* memory) noexcept = 0;
-  /// Bytes that can still be allocated; below 0 where nobody says.
+  /// Bytes that can still be allocated; below 0 where they are the host's.
   [[nodiscard]] virtual std::int64_t available_bytes() = 0;
 
   /// Copies to memory of the device, in order with ops. `from` may be used again on return.

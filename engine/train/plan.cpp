@@ -26,7 +26,7 @@ double model_flops(Config config, const nn::ModelConfig& model, const parallel::
 
 void require_fits_device(const Plan& plan, Device& device) {
   const std::int64_t available = device.available_bytes(), needed = plan.memory.total();
-  require(available < 0 || needed <= available,
+  require(needed <= available,
           "the plan needs {} and {} has {} available: lower train.micro_batch, set train.recompute to \"block\" or choose a smaller model",
           format_bytes(static_cast<double>(needed)), device.description(), format_bytes(static_cast<double>(available)));
 }
@@ -116,9 +116,10 @@ std::string describe(const Plan& plan, const Config& config, bool list_ops) {
 }
 
 void require_fits(const Plan& plan, const Config& config, Device* device) {
-  if (device != nullptr) require_fits_device(plan, *device);
+  const bool elsewhere = device != nullptr && device->available_bytes() >= 0;
+  if (elsewhere) require_fits_device(plan, *device);
   const std::int64_t available = available_bytes();
-  const std::int64_t tensors = device != nullptr ? 0 : plan.memory.total();
+  const std::int64_t tensors = elsewhere ? 0 : plan.memory.total();
   const std::int64_t needed = tensors + plan.snapshot_bytes + plan.peer_bytes + plan.communication_bytes;
   if (available < 0 || needed <= available) return;
   const std::int64_t activations = plan.memory[Memory::Activations] + plan.memory[Memory::Workspace];
