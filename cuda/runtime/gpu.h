@@ -20,6 +20,8 @@ class Gpu : public Cuda {
  public:
   /// Device `index` of `api` with these kernels; the fastest algorithms of matrix products are kept in `cache_file`.
   Gpu(std::string_view device_name, const KernelTable& table, Api& api, int index, const std::filesystem::path& cache_file);
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
   ~Gpu() override;
 
   std::byte* allocate(std::int64_t bytes) override;
