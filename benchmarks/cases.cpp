@@ -20,8 +20,6 @@
 namespace oxrse::bench {
 namespace {
 
-constexpr std::int64_t kRows = 1024, kWidth = 768, kMlp = 3072, kHeads = 12, kHeadWidth = 64, kVocab = 50257;
-
 /// A case from a function that makes the op out of operands.
 template <class Make>
 Case op_case(Make make, std::string variant = "") {
@@ -29,10 +27,6 @@ Case op_case(Make make, std::string variant = "") {
             return [op = make(operands), &context = operands.context()] { ops::run(context, op); };
           }};
 }
-
-struct ProductShape {
-  std::int64_t n, i, o;
-};
 
 void add_products(std::vector<Case>& cases, const ProductShape& s) {
   const double spread = 1 / std::sqrt(static_cast<double>(s.i));
@@ -55,32 +49,37 @@ struct Heads {
   Tensor q, k, v;
 };
 /// (B, T, H, D) views of one (B*T, 3 H D) buffer, as a layer has them.
-Heads heads_of(Tensor qkv, std::int64_t length) {
-  const auto part = [&](std::int64_t i) {
-    return qkv.slice(1, i * kHeads * kHeadWidth, (i + 1) * kHeads * kHeadWidth).split(1, kHeadWidth).split(0, length);
-  };
+Heads heads_of(const AttentionShape& s, Tensor qkv) {
+  const std::int64_t width = s.heads * s.head_width;
+  const auto part = [&](std::int64_t i) { return qkv.slice(1, i * width, (i + 1) * width).split(1, s.head_width).split(0, s.tokens); };
   return {part(0), part(1), part(2)};
 }
 
-void add_attention(std::vector<Case>& cases, std::int64_t rows, std::int64_t length) {
-  const double scale = 1 / std::sqrt(static_cast<double>(kHeadWidth));
+void add_attention(std::vector<Case>& cases, const AttentionShape& s) {
+  const std::int64_t rows = s.samples * s.tokens, width = s.heads * s.head_width;
+  const double scale = 1 / std::sqrt(static_cast<double>(s.head_width));
   const auto forward = [=](Operands& t, Tensor o, const Heads& h) {
-    return ops::Attention{
-        .o = o, .lse = t.room(t.accumulator(), {rows, kHeads, length}), .q = h.q, .k = h.k, .v = h.v, .document_start = {}, .scale = scale};
+    return ops::Attention{.o = o,
+                          .lse = t.room(t.accumulator(), {s.samples, s.heads, s.tokens}),
+                          .q = h.q,
+                          .k = h.k,
+                          .v = h.v,
+                          .document_start = {},
+                          .scale = scale};
   };
   cases.push_back(op_case([=](Operands& t) {
-    return forward(t, t.result({rows, length, kHeads, kHeadWidth}), heads_of(t.normal({rows * length, 3 * kWidth}), length));
+    return forward(t, t.result({s.samples, s.tokens, s.heads, s.head_width}), heads_of(s, t.normal({rows, 3 * width})));
   }));
   cases.push_back(op_case([=](Operands& t) {
-    const Heads h = heads_of(t.normal({rows * length, 3 * kWidth}), length);
-    const Heads d = heads_of(t.result({rows * length, 3 * kWidth}), length);
-    const auto saved = forward(t, t.room({rows, length, kHeads, kHeadWidth}), h);
+    const Heads h = heads_of(s, t.normal({rows, 3 * width}));
+    const Heads d = heads_of(s, t.result({rows, 3 * width}));
+    const auto saved = forward(t, t.room({s.samples, s.tokens, s.heads, s.head_width}), h);
     ops::run(t.context(), saved);
     return ops::Attention::Backward{.dq = d.q,
                                     .dk = d.k,
                                     .dv = d.v,
-                                    .delta = t.room(t.accumulator(), {rows, kHeads, length}),
-                                    .d_o = t.normal({rows, length, kHeads, kHeadWidth}),
+                                    .delta = t.room(t.accumulator(), {s.samples, s.heads, s.tokens}),
+                                    .d_o = t.normal({s.samples, s.tokens, s.heads, s.head_width}),
                                     .o = saved.o,
                                     .lse = saved.lse,
                                     .q = h.q,
@@ -91,40 +90,40 @@ void add_attention(std::vector<Case>& cases, std::int64_t rows, std::int64_t len
   }));
 }
 
-void add_norms(std::vector<Case>& cases) {
-  const auto layernorm = [](Operands& t, Tensor y) {
+void add_norms(std::vector<Case>& cases, const CaseSizes& s) {
+  const auto layernorm = [s](Operands& t, Tensor y) {
     return ops::LayerNorm{.y = y,
-                          .mean = t.room(t.accumulator(), {kRows}),
-                          .rstd = t.room(t.accumulator(), {kRows}),
-                          .x = t.normal({kRows, kWidth}),
-                          .w = t.normal({kWidth}),
-                          .b = t.normal({kWidth})};
+                          .mean = t.room(t.accumulator(), {s.rows}),
+                          .rstd = t.room(t.accumulator(), {s.rows}),
+                          .x = t.normal({s.rows, s.width}),
+                          .w = t.normal({s.width}),
+                          .b = t.normal({s.width})};
   };
-  cases.push_back(op_case([=](Operands& t) { return layernorm(t, t.result({kRows, kWidth})); }));
+  cases.push_back(op_case([=](Operands& t) { return layernorm(t, t.result({s.rows, s.width})); }));
   cases.push_back(op_case([=](Operands& t) {
-    const auto saved = layernorm(t, t.room({kRows, kWidth}));
+    const auto saved = layernorm(t, t.room({s.rows, s.width}));
     ops::run(t.context(), saved);
-    return ops::LayerNorm::Backward{.dx = t.result(t.normal({kRows, kWidth})),
-                                    .dw = t.result_sums({kWidth}),
-                                    .db = t.result_sums({kWidth}),
-                                    .dy = t.normal({kRows, kWidth}),
+    return ops::LayerNorm::Backward{.dx = t.result(t.normal({s.rows, s.width})),
+                                    .dw = t.result_sums({s.width}),
+                                    .db = t.result_sums({s.width}),
+                                    .dy = t.normal({s.rows, s.width}),
                                     .x = saved.x,
                                     .w = saved.w,
                                     .mean = saved.mean,
                                     .rstd = saved.rstd,
                                     .to_dx = Write::Add};
   }));
-  const auto rmsnorm = [](Operands& t, Tensor y) {
+  const auto rmsnorm = [s](Operands& t, Tensor y) {
     return ops::RmsNorm{
-        .y = y, .rstd = t.room(t.accumulator(), {kRows}), .x = t.normal({kRows, kWidth}), .w = t.normal({kWidth}), .eps = 1e-5};
+        .y = y, .rstd = t.room(t.accumulator(), {s.rows}), .x = t.normal({s.rows, s.width}), .w = t.normal({s.width}), .eps = 1e-5};
   };
-  cases.push_back(op_case([=](Operands& t) { return rmsnorm(t, t.result({kRows, kWidth})); }));
+  cases.push_back(op_case([=](Operands& t) { return rmsnorm(t, t.result({s.rows, s.width})); }));
   cases.push_back(op_case([=](Operands& t) {
-    const auto saved = rmsnorm(t, t.room({kRows, kWidth}));
+    const auto saved = rmsnorm(t, t.room({s.rows, s.width}));
     ops::run(t.context(), saved);
-    return ops::RmsNorm::Backward{.dx = t.result(t.normal({kRows, kWidth})),
-                                  .dw = t.result_sums({kWidth}),
-                                  .dy = t.normal({kRows, kWidth}),
+    return ops::RmsNorm::Backward{.dx = t.result(t.normal({s.rows, s.width})),
+                                  .dw = t.result_sums({s.width}),
+                                  .dy = t.normal({s.rows, s.width}),
                                   .x = saved.x,
                                   .w = saved.w,
                                   .rstd = saved.rstd,
@@ -132,58 +131,59 @@ void add_norms(std::vector<Case>& cases) {
   }));
 }
 
-void add_activations(std::vector<Case>& cases) {
-  cases.push_back(op_case([](Operands& t) { return ops::Gelu{.y = t.result({kRows, kMlp}), .x = t.normal({kRows, kMlp})}; }));
-  cases.push_back(op_case([](Operands& t) {
-    return ops::Gelu::Backward{.dx = t.result({kRows, kMlp}), .dy = t.normal({kRows, kMlp}), .x = t.normal({kRows, kMlp})};
+void add_activations(std::vector<Case>& cases, const CaseSizes& s) {
+  cases.push_back(op_case([s](Operands& t) { return ops::Gelu{.y = t.result({s.rows, s.mlp}), .x = t.normal({s.rows, s.mlp})}; }));
+  cases.push_back(op_case([s](Operands& t) {
+    return ops::Gelu::Backward{.dx = t.result({s.rows, s.mlp}), .dy = t.normal({s.rows, s.mlp}), .x = t.normal({s.rows, s.mlp})};
   }));
-  cases.push_back(op_case([](Operands& t) {
-    const Tensor both = t.normal({kRows, 2 * kMlp});
-    return ops::SwiGlu{.y = t.result({kRows, kMlp}), .gate = both.slice(1, 0, kMlp), .up = both.slice(1, kMlp, 2 * kMlp)};
+  cases.push_back(op_case([s](Operands& t) {
+    const Tensor both = t.normal({s.rows, 2 * s.mlp});
+    return ops::SwiGlu{.y = t.result({s.rows, s.mlp}), .gate = both.slice(1, 0, s.mlp), .up = both.slice(1, s.mlp, 2 * s.mlp)};
   }));
-  cases.push_back(op_case([](Operands& t) {
-    const Tensor both = t.normal({kRows, 2 * kMlp}), d = t.result({kRows, 2 * kMlp});
-    return ops::SwiGlu::Backward{.dgate = d.slice(1, 0, kMlp),
-                                 .dup = d.slice(1, kMlp, 2 * kMlp),
-                                 .dy = t.normal({kRows, kMlp}),
-                                 .gate = both.slice(1, 0, kMlp),
-                                 .up = both.slice(1, kMlp, 2 * kMlp)};
+  cases.push_back(op_case([s](Operands& t) {
+    const Tensor both = t.normal({s.rows, 2 * s.mlp}), d = t.result({s.rows, 2 * s.mlp});
+    return ops::SwiGlu::Backward{.dgate = d.slice(1, 0, s.mlp),
+                                 .dup = d.slice(1, s.mlp, 2 * s.mlp),
+                                 .dy = t.normal({s.rows, s.mlp}),
+                                 .gate = both.slice(1, 0, s.mlp),
+                                 .up = both.slice(1, s.mlp, 2 * s.mlp)};
   }));
 }
 
-void add_ends(std::vector<Case>& cases) {
-  constexpr std::int64_t kChunk = 332;  // rows of logits at once
-  cases.push_back(op_case([](Operands& t) {
-    const Tensor logits = t.result(t.normal({kChunk, kVocab}, 2));
-    return ops::CrossEntropy{
-        .loss = t.result_sums({kChunk}), .dlogits = logits, .logits = logits, .targets = t.integers(kChunk, kVocab), .vocab = kVocab};
+void add_ends(std::vector<Case>& cases, const CaseSizes& s) {
+  cases.push_back(op_case([s](Operands& t) {
+    const Tensor logits = t.result(t.normal({s.logit_rows, s.vocab}, 2));
+    return ops::CrossEntropy{.loss = t.result_sums({s.logit_rows}),
+                             .dlogits = logits,
+                             .logits = logits,
+                             .targets = t.integers(s.logit_rows, s.vocab),
+                             .vocab = s.vocab};
   }));
-  cases.push_back(op_case([](Operands& t) {
-    return ops::Embedding{.y = t.result({kRows, kWidth}), .ids = t.integers(kRows, kVocab), .table = t.normal({kVocab, kWidth})};
+  cases.push_back(op_case([s](Operands& t) {
+    return ops::Embedding{.y = t.result({s.rows, s.width}), .ids = t.integers(s.rows, s.vocab), .table = t.normal({s.vocab, s.width})};
   }));
-  cases.push_back(op_case([](Operands& t) {
-    return ops::Embedding::Backward{.dtable = t.result(t.normal_sums({kVocab, kWidth})),
-                                    .dy = t.normal({kRows, kWidth}),
-                                    .ids = t.integers(kRows, kVocab),
+  cases.push_back(op_case([s](Operands& t) {
+    return ops::Embedding::Backward{.dtable = t.result(t.normal_sums({s.vocab, s.width})),
+                                    .dy = t.normal({s.rows, s.width}),
+                                    .ids = t.integers(s.rows, s.vocab),
                                     .to_dtable = Write::Add};
   }));
-  cases.push_back(op_case([](Operands& t) {
-    const Tensor table = t.room(t.accumulator(), {256, kHeadWidth});
+  cases.push_back(op_case([s](Operands& t) {
+    const Tensor table = t.room(t.accumulator(), {256, s.head_width});
     ops::run(t.context(), ops::RopeTable{.table = table});
-    return ops::Rope{.x = t.result(t.normal({kRows, kHeads, kHeadWidth})), .positions = t.counting(kRows, 256), .table = table};
+    return ops::Rope{.x = t.result(t.normal({s.rows, s.heads, s.head_width})), .positions = t.counting(s.rows, 256), .table = table};
   }));
-  cases.push_back(op_case([](Operands& t) {
-    return ops::Dropout{.y = t.result({kRows, kWidth}),
-                        .x = t.normal({kRows, kWidth}),
-                        .residual = t.normal({kRows, kWidth}),
+  cases.push_back(op_case([s](Operands& t) {
+    return ops::Dropout{.y = t.result({s.rows, s.width}),
+                        .x = t.normal({s.rows, s.width}),
+                        .residual = t.normal({s.rows, s.width}),
                         .p = 0.1,
                         .random = RandomStream(1, 1)};
   }));
-  cases.push_back(op_case(
-      [](Operands& t) { return ops::Add{.y = t.result({kRows * kMlp}), .a = t.normal({kRows * kMlp}), .b = t.normal({kRows * kMlp})}; }));
+  cases.push_back(op_case([s](Operands& t) {
+    return ops::Add{.y = t.result({s.rows * s.mlp}), .a = t.normal({s.rows * s.mlp}), .b = t.normal({s.rows * s.mlp})};
+  }));
 }
-
-constexpr std::int64_t kParameters = std::int64_t{16} << 20;
 
 /// The tensors of an update, which AdamW's op refers to.
 struct Update {
@@ -191,15 +191,15 @@ struct Update {
   Tensor control;
 };
 
-Case adamw_case() {
-  return {"", [](Operands& t) -> std::function<void()> {
+Case adamw_case(std::int64_t parameters) {
+  return {"", [parameters](Operands& t) -> std::function<void()> {
             const auto update = std::make_shared<Update>();
             ops::ParameterSlice& slice = update->slices[0];
-            slice.weight = t.result(t.normal_sums({kParameters}, 0.02));
-            if (t.compute() != t.accumulator()) slice.compute = t.room({kParameters});
-            slice.gradient = t.normal_sums({kParameters});
-            slice.first = t.normal_sums({kParameters}, 1e-3);
-            slice.second = t.normal_sums({kParameters}, 1e-4, 1e-3);
+            slice.weight = t.result(t.normal_sums({parameters}, 0.02));
+            if (t.compute() != t.accumulator()) slice.compute = t.room({parameters});
+            slice.gradient = t.normal_sums({parameters});
+            slice.first = t.normal_sums({parameters}, 1e-3);
+            slice.second = t.normal_sums({parameters}, 1e-4, 1e-3);
             slice.decay = true;
             update->control = t.room(DType::F64, {ops::kControlColumns});
             const Tensor sums = t.room(DType::F64, {1});
@@ -212,10 +212,10 @@ Case adamw_case() {
           }};
 }
 
-Case sum_squares_case() {
-  return {"", [](Operands& t) -> std::function<void()> {
+Case sum_squares_case(std::int64_t parameters) {
+  return {"", [parameters](Operands& t) -> std::function<void()> {
             const auto tensors = std::make_shared<std::array<ConstTensor, 1>>();
-            (*tensors)[0] = t.normal_sums({kParameters});
+            (*tensors)[0] = t.normal_sums({parameters});
             const Tensor sums = t.result(t.room(DType::F64, {1}));
             return [tensors, sums, &context = t.context()] { ops::run(context, ops::SumSquares{.sums = sums, .tensors = *tensors}); };
           }};
@@ -223,35 +223,39 @@ Case sum_squares_case() {
 
 }  // namespace
 
-std::vector<Case> gemm_cases() {
+CaseSizes CaseSizes::few() {
+  return {.rows = 9,
+          .heads = 3,
+          .vocab = 5003,
+          .logit_rows = 5,
+          .parameters = 10007,
+          .attention = {{1, 64, 3}, {1, 200, 3}},
+          .products = {{48, 768, 256}, {33, 384, 129}}};
+}
+
+CaseSizes CaseSizes::many() {
+  return {
+      .rows = 16384,
+      .logit_rows = 4096,
+      .parameters = std::int64_t{124} << 20,
+      .attention = {{16, 1024}, {4, 4096}, {2, 8192, 16, 128}},
+      .products = {{16384, 768, 2304}, {16384, 768, 768}, {16384, 768, 3072}, {16384, 3072, 768}, {4096, 768, 50304}, {8192, 8192, 8192}}};
+}
+
+std::vector<Case> gemm_cases(const CaseSizes& sizes) {
   std::vector<Case> cases;
-  for (const ProductShape& s : {ProductShape{1024, 768, 2304},
-                                {1024, 768, 768},
-                                {1024, 768, 3072},
-                                {1024, 3072, 768},
-                                {332, 768, 50257},
-                                {2048, 384, 1152},
-                                {2048, 384, 384},
-                                {2048, 384, 1536},
-                                {2048, 1536, 384},
-                                {2048, 384, 4096},
-                                {512, 512, 512},
-                                {2048, 2048, 2048}}) {
-    add_products(cases, s);
-  }
+  for (const ProductShape& shape : sizes.products) add_products(cases, shape);
   return cases;
 }
 
-std::vector<Case> kernel_cases() {
+std::vector<Case> kernel_cases(const CaseSizes& sizes) {
   std::vector<Case> cases;
-  add_norms(cases);
-  add_activations(cases);
-  add_ends(cases);
-  cases.push_back(adamw_case());
-  cases.push_back(sum_squares_case());
-  for (const auto& [rows, length] : {std::pair<std::int64_t, std::int64_t>{4, 256}, {2, 512}, {1, 1024}, {1, 2048}, {1, 4096}}) {
-    add_attention(cases, rows, length);
-  }
+  add_norms(cases, sizes);
+  add_activations(cases, sizes);
+  add_ends(cases, sizes);
+  cases.push_back(adamw_case(sizes.parameters));
+  cases.push_back(sum_squares_case(sizes.parameters));
+  for (const AttentionShape& shape : sizes.attention) add_attention(cases, shape);
   return cases;
 }
 

@@ -15,11 +15,38 @@ struct Case {
   std::function<std::function<void()>(Operands&)> build;
 };
 
-/// The matrix products of a training step: forward, gradient of the input ("dx") and of the weight ("dw"), for GPT-2 124M with 4 samples of
-/// 256 tokens, for the 12M model with 8, and square ones.
-std::vector<Case> gemm_cases();
+/// y (n, o) = x (n, i) w^T
+struct ProductShape {
+  std::int64_t n, i, o;
+};
 
-/// Every other op of a step at the sizes of GPT-2 124M with 4 samples of 256 tokens; attention also at 256 to 4096 tokens.
-std::vector<Case> kernel_cases();
+/// Samples of so many tokens, for attention.
+struct AttentionShape {
+  std::int64_t samples, tokens, heads = 12, head_width = 64;
+};
+
+/// How large the cases are. As they are: a step of GPT-2 124M with 4 samples of 256 tokens; attention also at 256 to 4096 tokens; products
+/// also of the 12M model with 8 samples, and square ones.
+struct CaseSizes {
+  std::int64_t rows = 1024, width = 768, mlp = 3072, heads = 12, head_width = 64, vocab = 50257;
+  std::int64_t logit_rows = 332;                     // at once
+  std::int64_t parameters = std::int64_t{16} << 20;  // of an update
+  std::vector<AttentionShape> attention = {{4, 256}, {2, 512}, {1, 1024}, {1, 2048}, {1, 4096}};
+  std::vector<ProductShape> products = {{1024, 768, 2304}, {1024, 768, 768},  {1024, 768, 3072}, {1024, 3072, 768},
+                                        {332, 768, 50257}, {2048, 384, 1152}, {2048, 384, 384},  {2048, 384, 1536},
+                                        {2048, 1536, 384}, {2048, 384, 4096}, {512, 512, 512},   {2048, 2048, 2048}};
+
+  /// For an emulated GPU, which is a thousand times slower: rows as long as those, few of them.
+  static CaseSizes few();
+  /// For a GPU, which would mostly wait at the CPU's sizes: a step of GPT-2 124M with 16 samples of 1024 tokens; attention also at 4096 and
+  /// 8192 tokens and heads of 128; products up to 8192^3.
+  static CaseSizes many();
+};
+
+/// The matrix products of a training step: forward, gradient of the input ("dx") and of the weight ("dw").
+std::vector<Case> gemm_cases(const CaseSizes& sizes = {});
+
+/// Every other op of a step.
+std::vector<Case> kernel_cases(const CaseSizes& sizes = {});
 
 }  // namespace oxrse::bench

@@ -43,6 +43,34 @@ double gemm_rate(const Cpu& cpu, DType type) {
   return 2 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / samples.least;
 }
 
+/// The same on a GPU, by its own copies.
+double copy_rate(Cuda& device, std::int64_t bytes) {
+  Arena memory = Arena::allocated(2 * bytes, &device);
+  const Tensor from = memory.make(DType::F32, {bytes / 4}, Memory::Workspace), to = memory.make(DType::F32, {bytes / 4}, Memory::Workspace);
+  std::memset(from.address(), 1, static_cast<std::size_t>(bytes));
+  const Samples samples = measure_seconds({.seconds = 0.4}, [&](std::int64_t /*i*/) {
+    return device.seconds_of([&] { device.copy(to.address(), from.address(), static_cast<std::size_t>(bytes)); });
+  });
+  return 2 * static_cast<double>(bytes) / samples.least;
+}
+
+double gemm_rate(Cuda& device, DType type) {
+  const std::int64_t n = type == DType::F32 ? 4096 : 8192;
+  Arena arena = Arena::allocated(4 * n * n * 4, &device);
+  Context context{.mode = Mode::Run, .cpu = {}, .arena = &arena, .log = nullptr, .device = &device};
+  const auto matrix = [&](const char* name) {
+    const Tensor t = arena.make(type, {n, n}, Memory::Workspace);
+    ops::run(context, ops::FillNormal{.y = t, .mean = 0, .stddev = 1, .random = RandomStream(1, stream_of(name))});
+    return t;
+  };
+  const Product product{.c = matrix("c"), .a = matrix("a"), .b = matrix("b"), .transpose_b = true};
+  device.multiply(product);  // measures algorithms
+  context.wait();
+  const Samples samples =
+      measure_seconds({.seconds = 0.6}, [&](std::int64_t /*i*/) { return device.seconds_of([&] { device.multiply(product); }); });
+  return 2 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / samples.least;
+}
+
 }  // namespace
 
 double Ceilings::floor_seconds(const Cost& cost, DType type, bool cold) const {
@@ -71,6 +99,15 @@ Ceilings measure_ceilings(const Cpu& cpu) {
   ceilings.copy_cold = copy_rate(cpu, std::max<std::int64_t>(4 * cache, std::int64_t{128} << 20));
   ceilings.copy_hot = copy_rate(cpu, std::clamp<std::int64_t>(cache / 8, 1 << 20, 8 << 20));
   for (const DType type : kTypes) ceilings.set_gemm(type, gemm_rate(cpu, type));
+  return ceilings;
+}
+
+Ceilings measure_ceilings(Cuda& device) {
+  Ceilings ceilings;
+  const std::int64_t cache = device.cache_bytes();
+  ceilings.copy_cold = copy_rate(device, std::max<std::int64_t>(8 * cache, std::int64_t{512} << 20));
+  ceilings.copy_hot = copy_rate(device, std::max<std::int64_t>(cache / 8, 1 << 20));
+  for (const DType type : {DType::F32, DType::BF16, DType::F16}) ceilings.set_gemm(type, gemm_rate(device, type));
   return ceilings;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cuda/device.h"
 #include "engine/core/context.h"
 #include "engine/core/json.h"
 
@@ -31,8 +32,10 @@ struct Ceilings {
 
 /// Measures copies and products with the threads of `cpu`; takes a few seconds.
 Ceilings measure_ceilings(const Cpu& cpu);
+/// The same of a GPU; products in f64 are not measured.
+Ceilings measure_ceilings(Cuda& device);
 
-/// Bytes of the last-level cache; 32 MiB where the system does not say.
+/// Bytes of the processor's last-level cache; 32 MiB where the system does not say.
 std::int64_t last_level_cache_bytes();
 
 /// "AMD EPYC, 2 threads": the processor as the system names it.

@@ -42,34 +42,54 @@ class Truth {
   Operands operands_;
 };
 
+bool has_clock(const KernelOptions& options) { return options.device == nullptr || options.device->has_clock(); }
+
 class Runner {
  public:
   Runner(const Case& c, DType type, const Outline& outline, const KernelOptions& options, const Cpu& cpu)
-      : case_(c), type_(type), options_(options), copies_(copies_of(outline.bytes, options.cold)) {
-    arena_.emplace(Arena::allocated(outline.bytes * copies_));
-    context_ = {.mode = Mode::Run, .cpu = cpu, .arena = &*arena_, .log = nullptr};
+      : case_(c), type_(type), options_(options), copies_(copies_of(outline.bytes, options)) {
+    arena_.emplace(Arena::allocated(outline.bytes * copies_, options.device));
+    context_ = {.mode = Mode::Run, .cpu = cpu, .arena = &*arena_, .log = nullptr, .device = options.device};
   }
 
   /// Fills in what was measured.
   void run(Row& row) {
     Operands first(context_, type_, type_);
     std::vector<std::function<void()>> calls = {case_.build(first)};
-    if (options_.check) {
-      calls[0]();
-      row.max_err = largest_error(first.results(), Truth(case_, type_, context_.cpu).results());
-    }
+    context_.wait();
+    if (options_.device != nullptr) options_.device->launches = &row.launches;
+    if (options_.check || options_.device != nullptr) calls[0]();
+    if (options_.device != nullptr) options_.device->launches = nullptr;
+    context_.wait();
+    if (options_.check) row.max_err = largest_error(first.results(), Truth(case_, type_, context_.cpu).results());
+    if (!has_clock(options_)) return;
     for (std::int64_t i = 1; i < copies_; ++i) {
       Operands copy(context_, first);
       calls.push_back(case_.build(copy));
     }
-    row.time = measure(options_.patience, [&](std::int64_t i) { calls[static_cast<std::size_t>(i % copies_)](); });
+    context_.wait();
+    const auto call = [&](std::int64_t i) { calls[static_cast<std::size_t>(i % copies_)](); };
+    row.time = options_.device == nullptr ? measure(options_.patience, call) : measure_on_device(call);
   }
 
  private:
-  /// Copies that together are twice the last-level cache.
-  static std::int64_t copies_of(std::int64_t bytes, bool cold) {
+  /// Some calls at once, so that launching them does not take longer than running them.
+  Samples measure_on_device(const std::function<void(std::int64_t)>& call) const {
+    constexpr std::int64_t kCalls = 10;
+    return measure_seconds(options_.patience, [&](std::int64_t i) {
+      const double seconds = options_.device->seconds_of([&] {
+        for (std::int64_t j = 0; j < kCalls; ++j) call(i * kCalls + j);
+      });
+      return seconds / kCalls;
+    });
+  }
+
+  /// Copies that together are twice the last-level cache; one where nothing is timed.
+  static std::int64_t copies_of(std::int64_t bytes, const KernelOptions& options) {
     constexpr std::int64_t kMost = 64;
-    return cold ? std::clamp<std::int64_t>(2 * last_level_cache_bytes() / std::max<std::int64_t>(bytes, 1) + 1, 1, kMost) : 1;
+    if (!options.cold || !has_clock(options)) return 1;
+    const std::int64_t cache = options.device == nullptr ? last_level_cache_bytes() : options.device->cache_bytes();
+    return std::clamp<std::int64_t>(2 * cache / std::max<std::int64_t>(bytes, 1) + 1, 1, kMost);
   }
 
   const Case& case_;
@@ -108,12 +128,16 @@ void run_cases(const std::vector<Case>& cases, const KernelOptions& options, con
             .variant = c.variant,
             .dtype = type,
             .shape = outline.shape,
-            .mode = options.cold ? "cold" : "hot",
+            .mode = !has_clock(options) ? "once"
+                    : options.cold      ? "cold"
+                                        : "hot",
             .time = {},
             .cost = outline.cost};
     Runner(c, type, outline, options, cpu).run(row);
-    row.floor = report.ceilings.floor_seconds(row.cost, type, options.cold);
-    row.bound = report.ceilings.binding(row.cost, type, options.cold);
+    if (row.timed()) {
+      row.floor = report.ceilings.floor_seconds(row.cost, type, options.cold);
+      row.bound = report.ceilings.binding(row.cost, type, options.cold);
+    }
     report.rows.push_back(row);
     row_done(row);
   });

@@ -31,6 +31,7 @@ double error_of(const Tensor& x, const Tensor& truth) {
 
 bool Operands::copied(const Tensor& input) {
   inputs_.push_back(input);
+  context_.wait();  // before the host writes
   if (model_ == nullptr || context_.planning()) return false;
   std::memcpy(input.address(), model_->inputs_[inputs_.size() - 1].address(), static_cast<std::size_t>(input.bytes()));
   return true;
@@ -40,7 +41,7 @@ Tensor Operands::random(DType type, DType precision, std::initializer_list<std::
   const Tensor result = room(type, sizes);
   const RandomStream stream = next_stream();
   if (copied(result)) return result;
-  const auto fill = [&](Tensor t) { ops::run(context_, ops::FillNormal{.y = t, .mean = mean, .stddev = spread, .random = stream}); };
+  const auto fill = [&](Tensor t) { ops::run(host_, ops::FillNormal{.y = t, .mean = mean, .stddev = spread, .random = stream}); };
   if (type == precision) {
     fill(result);
     return result;
@@ -48,7 +49,7 @@ Tensor Operands::random(DType type, DType precision, std::initializer_list<std::
   const ArenaScope scope(*context_.arena);
   const Tensor rounded = context_.arena->make(precision, sizes, Memory::Workspace);
   fill(rounded);
-  ops::run(context_, ops::Cast{.y = result, .x = rounded});
+  ops::run(host_, ops::Cast{.y = result, .x = rounded});
   return result;
 }
 
@@ -72,6 +73,7 @@ Tensor Operands::integers(std::int64_t count, std::int64_t below) {
 
 Tensor Operands::counting(std::int64_t count, std::int64_t below) {
   const Tensor result = room(DType::I32, {count});
+  context_.wait();
   for (std::int64_t i = 0; i < count && !context_.planning(); ++i) result.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % below);
   return result;
 }

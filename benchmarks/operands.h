@@ -12,13 +12,15 @@
 namespace oxrse::bench {
 
 /// Makes the tensors of a case in the context's arena. Numbers are normally distributed and the same in every type but for the rounding to
-/// `precision`, so that a case in f64 is the truth for the same case in a type of fewer bits.
+/// `precision`, so that a case in f64 is the truth for the same case in a type of fewer bits. They are drawn by the CPU, on all devices the
+/// same.
 class Operands {
  public:
-  Operands(Context& context, DType compute, DType precision) : context_(context), compute_(compute), precision_(precision) {}
+  Operands(Context& context, DType compute, DType precision)
+      : context_(context), host_(host_of(context)), compute_(compute), precision_(precision) {}
   /// Makes copies of the tensors that the same case made with `model`: quicker than drawing the numbers again.
   Operands(Context& context, const Operands& model)
-      : context_(context), compute_(model.compute_), precision_(model.precision_), model_(&model) {}
+      : context_(context), host_(host_of(context)), compute_(model.compute_), precision_(model.precision_), model_(&model) {}
 
   [[nodiscard]] Context& context() const { return context_; }
   [[nodiscard]] DType compute() const { return compute_; }
@@ -42,12 +44,17 @@ class Operands {
   [[nodiscard]] const std::vector<Tensor>& results() const { return results_; }
 
  private:
+  /// The CPU, with the same arena.
+  static Context host_of(const Context& context) {
+    return {.mode = context.mode, .cpu = context.cpu, .arena = context.arena, .log = nullptr};
+  }
   [[nodiscard]] RandomStream next_stream() const { return {1, inputs_.size()}; }
   /// Puts an input on the list; true when its numbers were copied.
   bool copied(const Tensor& input);
   Tensor random(DType type, DType precision, std::initializer_list<std::int64_t> sizes, double spread, double mean);
 
   Context& context_;
+  Context host_;
   DType compute_, precision_;
   const Operands* model_ = nullptr;
   std::vector<Tensor> inputs_;

@@ -1,5 +1,6 @@
 #include "benchmarks/report.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -13,6 +14,32 @@ constexpr double kMicro = 1e6, kGiga = 1e-9;
 
 double rate(double work, const Row& row) { return work / row.time.median * kGiga; }
 
+/// A number that only rows with times have.
+Json if_timed(const Row& row, double value) { return row.timed() ? Json(value) : Json(nullptr); }
+std::string text_if_timed(const Row& row, const char* format, double value) {
+  return row.timed() ? fmt::format(fmt::runtime(format), value) : "";
+}
+/// A number that is known from 0 up.
+Json if_known(std::int64_t value) { return value < 0 ? Json(nullptr) : Json(value); }
+std::string text_if_known(std::int64_t value) { return value < 0 ? "" : std::to_string(value); }
+
+Json launches_json(const Row& row) {
+  Json launches = Json::array();
+  for (const LaunchRecord& l : row.launches) {
+    launches.push_back(
+        {{"kernel", l.kernel}, {"threads", l.threads}, {"smem", l.shared}, {"regs", if_known(l.registers)}, {"local", if_known(l.local)}});
+  }
+  return launches;
+}
+
+/// The largest of a member over the launches; -1 without any.
+template <class Member>
+std::int64_t largest(const std::vector<LaunchRecord>& launches, Member LaunchRecord::*member) {
+  std::int64_t result = -1;
+  for (const LaunchRecord& l : launches) result = std::max(result, static_cast<std::int64_t>(l.*member));
+  return result;
+}
+
 std::string error_text(double max_err) { return max_err < 0 ? "-" : fmt::format("{:.1e}", max_err); }
 
 std::string name_of(const Row& row) { return row.variant.empty() ? row.kernel : row.kernel + " " + row.variant; }
@@ -24,17 +51,21 @@ Json row_json(const Row& row) {
           {"shape", row.shape},
           {"mode", row.mode},
           {"n", row.time.count},
-          {"t_us", row.time.median * kMicro},
-          {"p20_us", row.time.p20 * kMicro},
-          {"p80_us", row.time.p80 * kMicro},
+          {"t_us", if_timed(row, row.time.median * kMicro)},
+          {"p20_us", if_timed(row, row.time.p20 * kMicro)},
+          {"p80_us", if_timed(row, row.time.p80 * kMicro)},
           {"bytes", row.cost.bytes},
           {"flops", row.cost.flops},
-          {"gb_per_s", rate(row.cost.bytes, row)},
-          {"gflop_per_s", rate(row.cost.flops, row)},
-          {"bound", row.bound},
-          {"pct_of_ceiling", row.percent_of_ceiling()},
+          {"gb_per_s", if_timed(row, rate(row.cost.bytes, row))},
+          {"gflop_per_s", if_timed(row, rate(row.cost.flops, row))},
+          {"bound", row.timed() ? Json(row.bound) : Json(nullptr)},
+          {"pct_of_ceiling", if_timed(row, row.percent_of_ceiling())},
           {"intensity", row.cost.bytes > 0 ? row.cost.flops / row.cost.bytes : 0},
-          {"max_err", row.max_err < 0 ? Json(nullptr) : Json(row.max_err)}};
+          {"max_err", row.max_err < 0 ? Json(nullptr) : Json(row.max_err)},
+          {"regs", if_known(row.registers())},
+          {"smem", if_known(row.shared())},
+          {"local", if_known(row.local())},
+          {"kernels", launches_json(row)}};
 }
 
 constexpr std::array kKeyParts = {"kernel", "variant", "dtype", "shape", "mode"};
@@ -56,22 +87,74 @@ void check_time(const JsonNode& node) {
   node.require(ok, "expected a time above 0, found {}", shown(node.value()));
 }
 
+bool without_times(const Json& row) {
+  return std::all_of(kTimes.begin(), kTimes.end(), [&](const char* time) { return row.at(time).is_null(); });
+}
+
 void check_row(const JsonNode& row) {
   for (const char* part : kKeyParts) check_string(row.at(part));
-  for (const char* time : kTimes) check_time(row.at(time));
+  for (const char* time : kTimes) {
+    const JsonNode node = row.at(time);
+    if (!without_times(row.value())) check_time(node);
+  }
+}
+
+/// How a row without times differs from an earlier one; empty when it does not.
+std::string differences(const Json& old, const Json& now) {
+  std::string text;
+  for (const char* key : {"bytes", "flops", "regs", "smem", "local"}) {
+    const Json before = old.value(key, Json()), after = now.value(key, Json());
+    if (before != after) text += fmt::format(" {} {} -> {}", key, shown(before), shown(after));
+  }
+  const Json before = old.value("max_err", Json()), after = now.value("max_err", Json());
+  // A NaN is null in JSON.
+  const bool grew = before.is_number() && !(after.is_number() && after.get<double>() <= 2 * before.get<double>());
+  if (grew) text += fmt::format(" max_err {} -> {}", shown(before), shown(after));
+  return text;
+}
+
+/// One line about a row that both have.
+std::string compare_row(const Json& old, const Json& row, Comparison& result) {
+  constexpr double kLeast = 0.02;
+  ++result.compared;
+  if (without_times(row) || without_times(old)) {
+    const std::string text = differences(old, row);
+    result.changed += text.empty() ? 0 : 1;
+    return fmt::format("{:>9} {}{}\n", text.empty() ? "same" : "changed", key_of(row), text);
+  }
+  const auto number = [](const Json& of, const char* key) { return of.at(key).get<double>(); };
+  const double ratio = number(row, "t_us") / number(old, "t_us");
+  const bool slower = number(row, "p20_us") > number(old, "p80_us") && ratio > 1 + kLeast;
+  const bool faster = number(row, "p80_us") < number(old, "p20_us") && ratio < 1 - kLeast;
+  result.slower += slower ? 1 : 0;
+  result.faster += faster ? 1 : 0;
+  return fmt::format("{:>8.3f}x {}{}\n", ratio, key_of(row), slower ? "SLOWER" : faster ? "faster" : "");
 }
 
 }  // namespace
 
-std::string table_heading() {
-  return fmt::format("{:<24} {:<5} {:<36} {:<4} {:>10} {:>10} {:>10} {:>8} {:>8} {:>5} {:<4} {:>8}\n", "kernel", "dtype", "shape", "mode",
-                     "us", "p20", "p80", "GB/s", "GFLOP/s", "%", "of", "max_err");
+std::int64_t Row::registers() const { return largest(launches, &LaunchRecord::registers); }
+std::int64_t Row::shared() const { return largest(launches, &LaunchRecord::shared); }
+std::int64_t Row::local() const { return largest(launches, &LaunchRecord::local); }
+
+std::string table_heading(bool kernels) {
+  return fmt::format("{:<24} {:<5} {:<36} {:<4} {:>10} {:>10} {:>10} {:>8} {:>8} {:>5} {:<4} {:>8}{}\n", "kernel", "dtype", "shape", "mode",
+                     "us", "p20", "p80", "GB/s", "GFLOP/s", "%", "of", "max_err",
+                     kernels ? fmt::format(" {:>10} {:>10} {:>5} {:>6} {:>5}", "MB", "MFLOP", "regs", "smem", "local") : "");
 }
 
-std::string table_line(const Row& row) {
-  return fmt::format("{:<24} {:<5} {:<36} {:<4} {:>10.1f} {:>10.1f} {:>10.1f} {:>8.1f} {:>8.1f} {:>5.0f} {:<4} {:>8}\n", name_of(row),
-                     oxrse::name_of(row.dtype), row.shape, row.mode, row.time.median * kMicro, row.time.p20 * kMicro, row.time.p80 * kMicro,
-                     rate(row.cost.bytes, row), rate(row.cost.flops, row), row.percent_of_ceiling(), row.bound, error_text(row.max_err));
+std::string table_line(const Row& row, bool kernels) {
+  const auto timed = [&](const char* format, double value) { return text_if_timed(row, format, value); };
+  std::string text = fmt::format("{:<24} {:<5} {:<36} {:<4} {:>10} {:>10} {:>10} {:>8} {:>8} {:>5} {:<4} {:>8}", name_of(row),
+                                 oxrse::name_of(row.dtype), row.shape, row.mode, timed("{:.1f}", row.time.median * kMicro),
+                                 timed("{:.1f}", row.time.p20 * kMicro), timed("{:.1f}", row.time.p80 * kMicro),
+                                 timed("{:.1f}", rate(row.cost.bytes, row)), timed("{:.1f}", rate(row.cost.flops, row)),
+                                 timed("{:.0f}", row.percent_of_ceiling()), row.bound, error_text(row.max_err));
+  if (kernels) {
+    text += fmt::format(" {:>10.3f} {:>10.3f} {:>5} {:>6} {:>5}", row.cost.bytes * 1e-6, row.cost.flops * 1e-6,
+                        text_if_known(row.registers()), text_if_known(row.shared()), text_if_known(row.local()));
+  }
+  return text + "\n";
 }
 
 Json to_json(const Report& report) {
@@ -81,9 +164,9 @@ Json to_json(const Report& report) {
           {"commit", build_info().commit},
           {"compiler", build_info().compiler},
           {"march", build_info().march},
-          {"device", "cpu"},
+          {"device", report.device},
           {"machine", report.machine},
-          {"ceilings", report.ceilings.json()},
+          {"ceilings", report.ceilings.copy_cold > 0 ? report.ceilings.json() : Json(nullptr)},
           {"summary", report.summary},
           {"rows", rows}};
 }
@@ -91,13 +174,16 @@ Json to_json(const Report& report) {
 std::string to_csv(const Report& report) {
   std::string text =
       "git_sha,device,machine,kernel,variant,dtype,shape,mode,n,t_us,p20,p80,bytes,flops,GB/s,GFLOP/s,bound,pct_of_ceiling,intensity,"
-      "max_err\n";
+      "max_err,regs,smem,local\n";
   for (const Row& row : report.rows) {
-    text += fmt::format("{},cpu,\"{}\",{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.0f},{:.0f},{:.3f},{:.3f},{},{:.1f},{:.3f},{}\n",
-                        build_info().commit, report.machine, row.kernel, row.variant, oxrse::name_of(row.dtype), row.shape, row.mode,
-                        row.time.count, row.time.median * kMicro, row.time.p20 * kMicro, row.time.p80 * kMicro, row.cost.bytes,
-                        row.cost.flops, rate(row.cost.bytes, row), rate(row.cost.flops, row), row.bound, row.percent_of_ceiling(),
-                        row.cost.bytes > 0 ? row.cost.flops / row.cost.bytes : 0, row.max_err < 0 ? "" : error_text(row.max_err));
+    const auto timed = [&](const char* format, double value) { return text_if_timed(row, format, value); };
+    text += fmt::format("{},{},\"{}\",{},{},{},{},{},{},{},{},{},{:.0f},{:.0f},{},{},{},{},{:.3f},{},{},{},{}\n", build_info().commit,
+                        report.device, report.machine, row.kernel, row.variant, oxrse::name_of(row.dtype), row.shape, row.mode,
+                        row.time.count, timed("{:.3f}", row.time.median * kMicro), timed("{:.3f}", row.time.p20 * kMicro),
+                        timed("{:.3f}", row.time.p80 * kMicro), row.cost.bytes, row.cost.flops, timed("{:.3f}", rate(row.cost.bytes, row)),
+                        timed("{:.3f}", rate(row.cost.flops, row)), row.bound, timed("{:.1f}", row.percent_of_ceiling()),
+                        row.cost.bytes > 0 ? row.cost.flops / row.cost.bytes : 0, row.max_err < 0 ? "" : error_text(row.max_err),
+                        text_if_known(row.registers()), text_if_known(row.shared()), text_if_known(row.local()));
   }
   return text;
 }
@@ -115,7 +201,6 @@ void check_report(const JsonDocument& document) {
 }
 
 Comparison compare(const Json& earlier, const Json& now) {
-  constexpr double kLeast = 0.02;
   std::map<std::string, Json> before;
   for (const Json& row : earlier.at("rows")) before[key_of(row)] = row;
   Comparison result;
@@ -128,20 +213,12 @@ Comparison compare(const Json& earlier, const Json& now) {
       result.text += fmt::format("      new  {}\n", key_of(row));
       continue;
     }
-    const auto number = [](const Json& of, const char* key) { return of.at(key).get<double>(); };
-    const Json& old = found->second;
-    const double ratio = number(row, "t_us") / number(old, "t_us");
-    const bool slower = number(row, "p20_us") > number(old, "p80_us") && ratio > 1 + kLeast;
-    const bool faster = number(row, "p80_us") < number(old, "p20_us") && ratio < 1 - kLeast;
-    result.text += fmt::format("{:>8.3f}x {}{}\n", ratio, key_of(row), slower ? "SLOWER" : faster ? "faster" : "");
-    result.slower += slower ? 1 : 0;
-    result.faster += faster ? 1 : 0;
-    ++result.compared;
+    result.text += compare_row(found->second, row, result);
     before.erase(found);
   }
   for (const auto& [key, row] : before) result.text += fmt::format("     gone  {}\n", key);
-  result.text += fmt::format("{} compared (time now / earlier): {} slower, {} faster beyond the noise\n", result.compared, result.slower,
-                             result.faster);
+  result.text += fmt::format("{} compared (time now / earlier): {} slower, {} faster beyond the noise{}\n", result.compared, result.slower,
+                             result.faster, result.changed > 0 ? fmt::format("; {} changed", result.changed) : "");
   return result;
 }
 

@@ -9,6 +9,10 @@
 namespace oxrse::bench {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
 double quantile(const std::vector<double>& sorted, double q) {
   const double place = q * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);
@@ -34,16 +38,20 @@ Samples summarize(std::vector<double> seconds) {
 }
 
 Samples measure(const Patience& patience, const std::function<void(std::int64_t)>& body) {
-  using Clock = std::chrono::steady_clock;
-  const auto seconds_since = [](Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  return measure_seconds(patience, [&](std::int64_t i) {
+    const auto start = Clock::now();
+    body(i);
+    return seconds_since(start);
+  });
+}
+
+Samples measure_seconds(const Patience& patience, const std::function<double(std::int64_t)>& seconds) {
   constexpr std::int64_t kWarmUp = 2;
-  for (std::int64_t i = 0; i < kWarmUp; ++i) body(i);
+  for (std::int64_t i = 0; i < kWarmUp; ++i) seconds(i);
   std::vector<double> timings;
   const auto begin = Clock::now();
   while (seconds_since(begin) < patience.seconds || std::ssize(timings) < patience.fewest) {
-    const auto start = Clock::now();
-    body(kWarmUp + std::ssize(timings));
-    timings.push_back(seconds_since(start));
+    timings.push_back(seconds(kWarmUp + std::ssize(timings)));
     const std::int64_t n = std::ssize(timings);
     if (n >= patience.fewest && n % patience.fewest == 0 && summarize(timings).spread < patience.spread) break;
   }

@@ -28,5 +28,7 @@ struct Patience {
 
 /// Times `body(i)`, i = 0, 1, ..., after two calls to warm up.
 Samples measure(const Patience& patience, const std::function<void(std::int64_t)>& body);
+/// The same of what times itself: `seconds(i)`.
+Samples measure_seconds(const Patience& patience, const std::function<double(std::int64_t)>& seconds);
 
 }  // namespace oxrse::bench

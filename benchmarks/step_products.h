@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "cuda/device.h"
 #include "engine/core/context.h"
 
 namespace oxrse::bench {
@@ -13,6 +14,6 @@ struct StepProducts {
 };
 
 /// Times the products of the linear layers in a step's op list with their operands in the cache where they fit.
-StepProducts measure_step_products(std::span<const OpLog::Entry> ops, DType type, const Cpu& cpu);
+StepProducts measure_step_products(std::span<const OpLog::Entry> ops, DType type, const Cpu& cpu, Cuda* device = nullptr);
 
 }  // namespace oxrse::bench

@@ -53,45 +53,60 @@ class OpTimes {
 
 }  // namespace
 
-train::Plan plan_train(train::Config config) {
+double TrainResult::utilisation(const Ceilings& ceilings) const {
+  const double most = ceilings.gemm(dtype) * step.median;
+  return most > 0 ? model_flops / most : 0;
+}
+
+train::Plan plan_train(train::Config config, Device* device) {
   require(!config.model.is_null(), "a benchmark needs the key model of its config; weights of run.init are not read");
   config.checkpoint.async = false;  // nothing is saved, so no copies are kept
   train::Plan plan = train::make_plan(config, train::resolve_model(config, config.data.bpe_vocab.value_or(0)));
-  train::require_fits(plan, config);
+  train::require_fits(plan, config, device);
   return plan;
 }
 
-TrainResult run_train(const train::Config& config, const train::Plan& plan, std::int64_t steps, const Cpu& cpu, Report& report) {
+TrainResult run_train(const train::Config& config, const train::Plan& plan, std::int64_t steps, const Cpu& cpu, Report& report,
+                      Cuda* device) {
   constexpr std::int64_t kWarmUp = 2;
   TrainResult result;
+  result.dtype = config.compute_type();
   result.tokens = static_cast<double>(config.train.global_batch * config.train.context);
   result.planned_bytes = plan.total_bytes();
   result.model_flops = plan.model_flops;
   OpTimes times;
   {
-    Arena arena = Arena::allocated(plan.memory.total());
-    Context context{.mode = Mode::Run, .cpu = cpu, .arena = &arena, .log = nullptr};
+    Arena arena = Arena::allocated(plan.memory.total(), device);
+    Context context{.mode = Mode::Run, .cpu = cpu, .arena = &arena, .log = nullptr, .device = device};
     train::Training training(context, config, plan.model);
     training.initialize();
     const RandomTokens data(plan.model.vocab);
-    std::vector<double> seconds;
-    double processor = 0;
-    for (std::int64_t i = 0; i < kWarmUp + steps; ++i) {
-      if (i == kWarmUp) processor = processor_seconds();
-      OpLog log;
-      context.log = &log;
+    std::int64_t step = 0;
+    const auto seconds_of_step = [&](OpLog* log) {
+      context.log = log;
       const auto start = std::chrono::steady_clock::now();
-      training.step(&data, i);
-      if (i < kWarmUp) continue;
-      seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-      times.add(log);
+      training.step(&data, step++);
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
+    while (step < kWarmUp) seconds_of_step(nullptr);
+    std::vector<double> seconds;
+    const double processor = processor_seconds();
+    for (std::int64_t i = 0; i < steps; ++i) {
+      OpLog log;
+      seconds.push_back(seconds_of_step(device == nullptr ? &log : nullptr));
+      if (device == nullptr) times.add(log);
     }
     result.processor_seconds = (processor_seconds() - processor) / static_cast<double>(steps);
     result.step = summarize(std::move(seconds));
     result.resident_bytes = train::resident_bytes();
+    for (std::int64_t i = 0; i < steps && device != nullptr; ++i) {
+      OpLog log;
+      seconds_of_step(&log);
+      times.add(log);
+    }
   }
   times.add_rows(config.compute_type(), report);
-  const StepProducts products = measure_step_products(times.entries(), config.compute_type(), cpu);
+  const StepProducts products = measure_step_products(times.entries(), config.compute_type(), cpu, device);
   result.gemm_seconds = products.seconds;
   result.gemm_flops = products.flops;
   return result;
@@ -112,6 +127,8 @@ std::string describe(const TrainResult& r, const Report& report) {
   text += fmt::format("products    {:.1f} ms alone at their best, {:.0f} GFLOP/s\n", r.gemm_seconds * 1e3,
                       r.gemm_flops / r.gemm_seconds * 1e-9);
   text += fmt::format("efficiency  {:.1f}% (products alone / step)\n", 100 * r.efficiency());
+  text += fmt::format("utilisation {:.1f}% (FLOPs of the model / those of large products in that time)\n",
+                      100 * r.utilisation(report.ceilings));
   text += fmt::format("memory      {:.1f} MiB planned, {:.1f} MiB resident after the steps\n", static_cast<double>(r.planned_bytes) * mib,
                       static_cast<double>(r.resident_bytes) * mib);
   return text;
@@ -128,6 +145,7 @@ Json to_json(const TrainResult& r) {
           {"processor_ms", r.processor_seconds * 1e3},
           {"products_ms", r.gemm_seconds * 1e3},
           {"efficiency", r.efficiency()},
+          {"model_flops", r.model_flops},
           {"planned_bytes", r.planned_bytes},
           {"resident_bytes", r.resident_bytes}};
 }

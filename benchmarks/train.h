@@ -11,8 +11,8 @@ namespace oxrse::bench {
 
 /// What a training step costs and where its time goes.
 struct TrainResult {
-  std::string model;
   Samples step;                  // seconds of whole steps
+  DType dtype = DType::F32;      // computed in
   double tokens = 0;             // of a step
   double processor_seconds = 0;  // of all threads, a step: what it would take to wait for on a machine that nobody else uses, times threads
   double gemm_seconds = 0;       // the step's matrix products alone, at their best
@@ -23,14 +23,18 @@ struct TrainResult {
   [[nodiscard]] double tokens_per_s() const { return tokens / step.median; }
   /// Time the products take alone / time of the step.
   [[nodiscard]] double efficiency() const { return gemm_seconds / step.median; }
+  /// FLOPs of the model / what the machine does in products of this type in that time; with nothing measured, 0.
+  [[nodiscard]] double utilisation(const Ceilings& ceilings) const;
 };
 
-/// The plan of the config's step; data.bpe_vocab fills in for a tokenizer. An Error when it does not fit the memory of this machine.
-train::Plan plan_train(train::Config config);
+/// The plan of the config's step; data.bpe_vocab fills in for a tokenizer. An Error when it does not fit the memory of this machine, or of
+/// the device.
+train::Plan plan_train(train::Config config, Device* device = nullptr);
 
 /// Trains the planned model on random tokens for `steps` steps and adds a row for every op of the step (mode "step"), then times the
-/// products alone.
-TrainResult run_train(const train::Config& config, const train::Plan& plan, std::int64_t steps, const Cpu& cpu, Report& report);
+/// products alone. On a device the ops are timed in as many steps of their own, because it has to do one at a time then.
+TrainResult run_train(const train::Config& config, const train::Plan& plan, std::int64_t steps, const Cpu& cpu, Report& report,
+                      Cuda* device = nullptr);
 
 std::string describe(const TrainResult& result, const Report& report);
 Json to_json(const TrainResult& result);

@@ -1,7 +1,27 @@
 # Room cuda: the kernels, compiled by nvcc for GPUs and by g++ for the emulation, which provides what nvcc would. Both may be in one
 # program: cuda/portable.h.
+
+# What cuda/resources.txt says, as a source file.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/resources.txt)
+file(READ cuda/resources.txt resources)
+set(resources_cpp ${CMAKE_BINARY_DIR}/generated/cuda_resources.cpp)
+file(CONFIGURE OUTPUT ${resources_cpp} @ONLY CONTENT [=[
+namespace oxrse::cuda {
+extern const char* const kResourcesText;
+const char* const kResourcesText = R"(@resources@)";
+}  // namespace oxrse::cuda
+]=])
+
+# What a GPU and the stand-in of its libraries have in common.
+file(GLOB runtime CONFIGURE_DEPENDS cuda/runtime/*.cpp)
+set(nvidia cuda/runtime/nvidia.cpp cuda/runtime/lt.cpp cuda/runtime/error.cpp)
+list(TRANSFORM nvidia PREPEND ${CMAKE_SOURCE_DIR}/)
+list(REMOVE_ITEM runtime ${nvidia})
+add_library(oxrse_cuda_runtime STATIC ${runtime} cuda/kernel_name.cpp cuda/resources.cpp ${resources_cpp})
+target_link_libraries(oxrse_cuda_runtime PUBLIC oxrse_options oxrse_ops)
+
 add_library(oxrse_cuda STATIC cuda/devices.cpp)
-target_link_libraries(oxrse_cuda PUBLIC oxrse_options oxrse_ops)
+target_link_libraries(oxrse_cuda PUBLIC oxrse_cuda_runtime)
 file(GLOB kernels CONFIGURE_DEPENDS cuda/kernels/*.cu)
 
 if(OXRSE_CUDA_EMULATION_STATUS MATCHES "^built in")
@@ -15,7 +35,7 @@ if(OXRSE_CUDA_EMULATION_STATUS MATCHES "^built in")
     list(APPEND emulated_kernels ${wrapper})
   endforeach()
   add_library(oxrse_cuda_emulated STATIC ${emulation} ${emulated_kernels})
-  target_link_libraries(oxrse_cuda_emulated PUBLIC oxrse_options oxrse_cpu PRIVATE oxrse_boost_context)
+  target_link_libraries(oxrse_cuda_emulated PUBLIC oxrse_cuda_runtime PRIVATE oxrse_boost_context)
   # -O1: templates of kernels are large, and the switches between fibers take most of the time anyway.
   set_source_files_properties(${emulated_kernels} PROPERTIES COMPILE_OPTIONS "-O1;-Wno-unknown-pragmas")
   if(OXRSE_SANITIZE STREQUAL "thread")
@@ -26,20 +46,24 @@ if(OXRSE_CUDA_EMULATION_STATUS MATCHES "^built in")
   target_link_libraries(oxrse_cuda PUBLIC oxrse_cuda_emulated)
 endif()
 
-# OXRSE_CUDA=ON: the kernels by nvcc. Nothing launches them yet, so they are compiled and not linked into a program.
-if(OXRSE_CUDA STREQUAL "ON")
+if(OXRSE_CUDA_STATUS MATCHES "^built in")
   set(CMAKE_CUDA_COMPILER ${OXRSE_NVCC})
   set(CMAKE_CUDA_ARCHITECTURES ${OXRSE_CUDA_ARCHITECTURES})
   enable_language(CUDA)
   if(CCACHE)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
   endif()
-  add_library(oxrse_cuda_kernels OBJECT ${kernels})
-  target_include_directories(oxrse_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR})
-  target_link_libraries(oxrse_cuda_kernels PRIVATE fmt::fmt)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know that nvcc 13 has it
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  add_library(oxrse_cuda_kernels STATIC ${kernels} cuda/runtime/launch.cu)
+  target_include_directories(oxrse_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(oxrse_cuda_kernels PRIVATE fmt::fmt)
   set_target_properties(oxrse_cuda_kernels PROPERTIES CUDA_STANDARD 20)
   # The same in tools/cuda_resources.sh. fmt 9 takes nvcc for a compiler without constexpr.
   target_compile_options(oxrse_cuda_kernels PRIVATE -O3 --expt-relaxed-constexpr -DFMT_USE_CONSTEXPR=1)
+  add_library(oxrse_cuda_nvidia STATIC ${nvidia})
+  target_include_directories(oxrse_cuda_nvidia SYSTEM PRIVATE ${OXRSE_CUDA_INCLUDE})
+  target_link_libraries(oxrse_cuda_nvidia PUBLIC oxrse_cuda_kernels oxrse_cuda_runtime ${OXRSE_CUBLASLT} ${OXRSE_CUDART} ${CMAKE_DL_LIBS} rt)
+  target_compile_definitions(oxrse_cuda PRIVATE OXRSE_HAVE_CUDA)
+  target_link_libraries(oxrse_cuda PUBLIC oxrse_cuda_nvidia)
 endif()

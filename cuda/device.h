@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/core/context.h"
 
@@ -12,20 +14,63 @@ namespace oxrse {
 
 struct KernelTable;
 
+/// A matrix product as the library of a GPU makes it: C = op(A) op(B) + bias + residual, added to what is in C with Write::Add.
+///
+/// A and B are f32, bf16 or fp16; C is of that type or f32, sums are f32 and rounded once. Rows may be strided. C may be the residual
+/// itself, but no other operand.
+struct Product {
+  Tensor c;       // (M, N)
+  ConstTensor a;  // (M, K), or (K, M) when transposed
+  ConstTensor b;  // (K, N), or (N, K) when transposed
+  bool transpose_a = false;
+  bool transpose_b = false;
+  ConstTensor bias = {};      // (N) of C's type, optional
+  ConstTensor residual = {};  // (M, N) of C's type, optional; not with Write::Add
+  Write to_c = Write::Assign;
+  Tensor gelu = {};         // (M, N) of C's type, optional: also GELU(C); not with a residual or Write::Add
+  ConstTensor before = {};  // (M, N) of C's type, optional: C is multiplied with GELU'(before); not with any of the others
+
+  [[nodiscard]] bool has_activation() const { return gelu.present() || before.present(); }
+};
+
+/// A kernel of an op as it was launched.
+struct LaunchRecord {
+  std::string kernel;  // "rmsnorm_forward<bf16>", as in cuda/resources.txt
+  int threads = 0;     // of a block
+  std::size_t shared = 0;
+  int registers = -1;  // of a thread; -1: not known
+  int local = -1;      // bytes of memory a thread has of its own: arrays and registers that were spilled
+};
+
 /// A GPU, or its emulation on the CPU: where kernels are launched, and memory for partial results of one launch.
-struct Cuda {
+struct Cuda : Device {
   Cuda(std::string_view device_name, const KernelTable& table) : name(device_name), kernels(&table) {}
-  virtual ~Cuda() = default;
-  Cuda(const Cuda&) = delete;
-  Cuda& operator=(const Cuda&) = delete;
 
   std::string_view name;          // as in run.device
   const KernelTable* kernels;     // cuda/kernels/table.h
   std::uint64_t order = 0;        // emulated: seed of the order in which blocks and threads run; 0: ascending
   CUstream_st* stream = nullptr;  // on a GPU: where kernels go
 
+  std::vector<LaunchRecord>* launches = nullptr;  // when present, every launch is recorded
+
   /// Memory for partial results of one launch, aligned to 256 bytes. What an earlier call returned is no longer valid.
   virtual void* scratch(std::size_t bytes) = 0;
+  /// Enqueues a matrix product without an activation.
+  virtual void multiply(const Product& product) = 0;
+  /// Enqueues one with an activation, in one pass; false, and nothing is enqueued, where the library has no algorithm for it.
+  virtual bool multiply_activated(const Product& product) = 0;
+  /// Enqueues a copy within the device.
+  virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+  /// Bytes of the last cache before memory; 0 where there is none.
+  [[nodiscard]] virtual std::int64_t cache_bytes() const { return 0; }
+  /// Whether times mean anything.
+  [[nodiscard]] virtual bool has_clock() const { return true; }
+  /// Seconds that what `body` enqueues takes, without gaps between launches.
+  virtual double seconds_of(const std::function<void()>& body) = 0;
+
+  /// Names what is enqueued from here to the end of the range, for profilers.
+  virtual void begin_range(std::string_view /*op*/) {}
+  virtual void end_range() {}
 };
 
 }  // namespace oxrse

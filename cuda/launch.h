@@ -1,9 +1,12 @@
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "cuda/device.h"
+#include "cuda/kernel_name.h"
 #include "cuda/portable.h"
 #include "engine/core/error.h"
 
@@ -16,27 +19,40 @@ struct Grid {
   std::int64_t x = 1, y = 1, z = 1;
   int threads = 256;
   std::size_t shared = 0;
+
+  [[nodiscard]] bool empty() const { return x == 0 || y == 0 || z == 0; }
 };
 
 #ifdef __CUDACC__
 
-/// Throws an Error with the name of the kernel unless `status` is success.
-void check(std::string_view kernel, cudaError_t status);
+/// Throws an Error with the name of the call, and of the kernel in `signature`, unless `status` is success.
+void check_launch(std::string_view call, std::string_view signature, cudaError_t status);
 
-/// Runs `kernel` on `grid`; nothing when the grid is empty. `name` is for errors.
+/// A launch as a record, with what the compiler made of the kernel.
+LaunchRecord describe(std::string_view signature, const Grid& grid, const void* function);
+
 template <class... Parameters, class... Arguments>
-void launch(Cuda& cuda, std::string_view name, void (*kernel)(Parameters...), const Grid& grid, Arguments&&... arguments) {
-  if (grid.x * grid.y * grid.z == 0) return;
+cudaError_t start(const cudaLaunchConfig_t& config, void (*kernel)(Parameters...), Arguments&&... arguments) {
+  return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+}
+
+/// Runs `kKernel` on `grid`; nothing when the grid is empty.
+template <auto kKernel, class... Arguments>
+void launch(Cuda& cuda, const Grid& grid, Arguments&&... arguments) {
+  if (grid.empty()) return;
+  const std::string_view signature = __PRETTY_FUNCTION__;
   constexpr std::size_t kWithoutAsking = 48 * 1024;  // more shared memory has to be asked for
   if (grid.shared > kWithoutAsking) {
-    check(name, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared)));
+    check_launch("cudaFuncSetAttribute", signature,
+                 cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared)));
   }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
   config.blockDim = dim3(static_cast<unsigned>(grid.threads));
   config.dynamicSmemBytes = grid.shared;
   config.stream = cuda.stream;
-  check(name, cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+  check_launch("cudaLaunchKernelEx", signature, start(config, kKernel, std::forward<Arguments>(arguments)...));
+  if (cuda.launches != nullptr) cuda.launches->push_back(describe(signature, grid, reinterpret_cast<const void*>(kKernel)));
 }
 
 /// The block's shared memory; 16-byte aligned.
@@ -48,9 +64,23 @@ __device__ __forceinline__ T* shared_memory() {
 
 #else
 
+/// A launch as a record, with what cuda/resources.txt says of the kernel.
+LaunchRecord describe(std::string_view kernel, const Grid& grid);
+
+/// At once, or where the device has a stream when its turn comes.
 template <class... Parameters, class... Arguments>
-void launch(Cuda& cuda, std::string_view name, void (*kernel)(Parameters...), const Grid& grid, Arguments&&... arguments) {
-  if (grid.x * grid.y * grid.z == 0) return;
+void start(CUstream_st* stream, const emulation::Launch& config, void (*kernel)(Parameters...), Arguments&&... arguments) {
+  auto run = [config, kernel, values = std::tuple<Parameters...>(static_cast<Parameters>(arguments)...)] {
+    emulation::run(config, [&] { std::apply(kernel, values); });
+  };
+  if (stream == nullptr) return run();
+  emulation::enqueue(*stream, std::move(run));
+}
+
+template <auto kKernel, class... Arguments>
+void launch(Cuda& cuda, const Grid& grid, Arguments&&... arguments) {
+  if (grid.empty()) return;
+  static const std::string name = cuda::kernel_name(__PRETTY_FUNCTION__);
   require(grid.x <= emulation::kMostBlocksX && grid.y <= emulation::kMostBlocksYZ && grid.z <= emulation::kMostBlocksYZ,
           "{}: a grid of {} x {} x {} blocks is too large", name, grid.x, grid.y, grid.z);
   const emulation::Launch config{.kernel = name,
@@ -58,7 +88,8 @@ void launch(Cuda& cuda, std::string_view name, void (*kernel)(Parameters...), co
                                  .threads = static_cast<unsigned>(grid.threads),
                                  .shared = grid.shared,
                                  .order = cuda.order};
-  emulation::run(config, [&] { kernel(static_cast<Parameters>(arguments)...); });
+  start(cuda.stream, config, kKernel, std::forward<Arguments>(arguments)...);
+  if (cuda.launches != nullptr) cuda.launches->push_back(describe(name, grid));
 }
 
 template <class T>
@@ -68,12 +99,10 @@ T* shared_memory() {
 
 #endif
 
-/// Checks ids, positions and targets where the host can read them; a GPU's are checked where they come from.
+/// Checks ids, positions and targets where the host can read them now; with a stream they are checked where they come from.
 template <class Op>
-void check_readable_data([[maybe_unused]] const Op& op) {
-#ifndef __CUDACC__
-  check_data(op);
-#endif
+void check_readable_data(const Cuda& cuda, const Op& op) {
+  if (cuda.stream == nullptr) check_data(op);
 }
 
 }  // namespace oxrse::OXRSE_GPU

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -9,6 +10,8 @@
 #include "benchmarks/data.h"
 #include "benchmarks/kernels.h"
 #include "benchmarks/train.h"
+#include "cuda/resources.h"
+#include "engine/core/devices.h"
 #include "engine/train/machine.h"
 #include "io/data/source.h"
 #include "tools/commands.h"
@@ -22,10 +25,8 @@ struct BenchOptions {
   int threads = 0;
   std::string json, csv, compare;
 
-  void add_to(CLI::App& command) {
-    command.add_option("--device", device, "where to measure; this build measures the processor")
-        ->check(CLI::IsMember({"cpu"}))
-        ->capture_default_str();
+  void add_to(CLI::App& command, const std::vector<std::string>& devices = {"cpu"}) {
+    command.add_option("--device", device, "where to measure")->check(CLI::IsMember(devices))->capture_default_str();
     command.add_option("--threads", threads, "threads; 0: as many as training would use")->check(between(0, 4096));
     command.add_option("--json", json, "also write everything to this file")->check(writable_file())->type_name("FILE");
     command.add_option("--csv", csv, "also write the rows to this file")->check(writable_file())->type_name("FILE");
@@ -35,13 +36,26 @@ struct BenchOptions {
   }
 
   [[nodiscard]] Cpu cpu() const { return {.threads = threads > 0 ? threads : train::cpu_threads()}; }
+  /// Null: the CPU.
+  [[nodiscard]] Cuda* cuda() const { return dynamic_cast<Cuda*>(find_device(device)); }
 
   /// Reads what to compare with, then measures the ceilings and prints what everything below is compared with.
   [[nodiscard]] bench::Report begin(const std::string& command) const {
     if (!compare.empty()) bench::check_report(read_json(compare));  // noticed before the work
-    bench::Report report{.command = command, .machine = bench::machine_name(cpu()), .ceilings = {}, .rows = {}};
-    report.ceilings = bench::measure_ceilings(cpu());
-    fmt::print("machine     {}\nceilings    {}\n\n", report.machine, report.ceilings.describe());
+    Cuda* const gpu = cuda();
+    bench::Report report{.command = command,
+                         .device = device,
+                         .machine = gpu == nullptr ? bench::machine_name(cpu()) : gpu->description(),
+                         .ceilings = {},
+                         .rows = {}};
+    fmt::print("machine     {}\n", report.machine);
+    if (gpu != nullptr && !gpu->has_clock()) {
+      fmt::print("times       none: an emulation shows results, not speed; registers and local memory are those of {}\n\n",
+                 cuda::resources_origin());
+    } else {
+      report.ceilings = gpu == nullptr ? bench::measure_ceilings(cpu()) : bench::measure_ceilings(*gpu);
+      fmt::print("ceilings    {}\n\n", report.ceilings.describe());
+    }
     std::fflush(stdout);
     return report;
   }
@@ -80,35 +94,44 @@ void fill_vocabulary(train::Config& config, std::int64_t vocabulary) {
   if (config.model.value("vocab", std::int64_t{0}) == 0) config.model["vocab"] = vocabulary;
 }
 
-void add_cases(CLI::App& bench, const std::string& name, const std::string& meaning, std::vector<bench::Case> (*cases)()) {
+void add_cases(CLI::App& bench, const std::string& name, const std::string& meaning,
+               std::vector<bench::Case> (*cases)(const bench::CaseSizes&)) {
   struct Options : BenchOptions {
     std::vector<std::string> types = {"bf16", "f32"};
     std::string filter;
-    bool hot = false, no_check = false;
+    bool hot = false, no_check = false, large = false;
     double seconds = 0.5;
   };
   CLI::App* command = bench.add_subcommand(name, meaning);
   const auto options = std::make_shared<Options>();
-  options->add_to(*command);
+  options->add_to(*command, {"cpu", "cuda", "cuda-emulated"});
   command->add_option("--dtype", options->types, "types: bf16, f16, f32, f64")->delimiter(',')->capture_default_str();
   command->add_option("--filter", options->filter, "only rows whose \"kernel variant dtype shape\" this expression is found in")
       ->check(regular_expression())
       ->type_name("REGEX");
   command->add_flag("--hot", options->hot, "leave operands in the cache instead of rotating over more than fit");
   command->add_flag("--no-check", options->no_check, "do not compare with f64");
+  command->add_flag("--large", options->large, "sizes for a GPU, which are not compared with f64: that would take hours on a processor");
   command->add_option("--seconds", options->seconds, "the most to spend on a row when timings do not settle")
       ->check(between(0.001, 3600.0))
       ->capture_default_str();
   command->callback([=] {
-    bench::KernelOptions kernels{.types = {}, .filter = options->filter, .cold = !options->hot, .check = !options->no_check};
+    bench::KernelOptions kernels{
+        .types = {}, .filter = options->filter, .cold = !options->hot, .check = !options->no_check && !options->large};
     for (const std::string& type : options->types) kernels.types.push_back(type_named(type));
     kernels.patience.seconds = options->seconds;
-    const std::vector<bench::Case> all = cases();
+    kernels.device = options->cuda();
+    require(kernels.device == nullptr || std::ranges::count(kernels.types, DType::F64) == 0,
+            "--dtype f64 is for the CPU: kernels of \"{}\" compute in bf16, f16 and f32", options->device);
+    const bool emulated = kernels.device != nullptr && !kernels.device->has_clock();
+    const bench::CaseSizes sizes = emulated ? bench::CaseSizes::few() : options->large ? bench::CaseSizes::many() : bench::CaseSizes();
+    const std::vector<bench::Case> all = cases(sizes);
     require(bench::count_matches(all, kernels) > 0, "--filter {}: no kernel matches", options->filter);
     bench::Report report = options->begin(name);
-    fmt::print("{}", bench::table_heading());
-    bench::run_cases(all, kernels, options->cpu(), report, [](const bench::Row& row) {
-      fmt::print("{}", bench::table_line(row));
+    const bool with_kernels = kernels.device != nullptr;
+    fmt::print("{}", bench::table_heading(with_kernels));
+    bench::run_cases(all, kernels, options->cpu(), report, [&](const bench::Row& row) {
+      fmt::print("{}", bench::table_line(row, with_kernels));
       std::fflush(stdout);
     });
     options->finish(report);
@@ -122,7 +145,7 @@ void add_train(CLI::App& bench) {
   };
   CLI::App* command = bench.add_subcommand("train", "Whole training steps on random tokens: tokens/s, efficiency, time of every op");
   const auto options = std::make_shared<Options>();
-  options->add_to(*command);
+  options->add_to(*command, {"cpu", "cuda"});
   const auto* file = command->add_option("CONFIG", options->config, "measure a step of this config instead")->type_name("CONFIG.json");
   const auto shape = [&](const std::string& name, auto& value, const std::string& meaning) {
     return command->add_option(name, value, meaning)->capture_default_str()->excludes(command->get_option("CONFIG"));
@@ -148,12 +171,14 @@ void add_train(CLI::App& bench) {
     } else {
       document = read_json(options->config);
     }
+    document.value["run"]["device"] = options->device;
     train::Config config = train::load_config(document);
     if (options->config.empty()) fill_vocabulary(config, options->vocabulary);
     config.train.eval_every = config.train.sample_every = 0;
-    const train::Plan plan = bench::plan_train(config);
+    Cuda* const gpu = options->cuda();
+    const train::Plan plan = bench::plan_train(config, gpu);
     bench::Report report = options->begin("train");
-    const bench::TrainResult result = bench::run_train(config, plan, options->steps, options->cpu(), report);
+    const bench::TrainResult result = bench::run_train(config, plan, options->steps, options->cpu(), report, gpu);
     report.summary = bench::to_json(result);
     fmt::print("{}", bench::describe(result, report));
     options->finish(report);

@@ -11,6 +11,8 @@
 // Runs kernels without a GPU: one block after the other, every CUDA thread of a block as a fiber on the calling thread. Threads go on in
 // an order drawn from a seed until they wait for others; so a missing barrier gives wrong numbers instead of none. What the hardware
 // leaves undefined is an Error here that names the kernel, the block and the threads.
+struct CUstream_st;
+
 namespace oxrse::emulation {
 
 inline constexpr int kWarp = 32;
@@ -37,6 +39,9 @@ struct Launch {
 /// when threads wait for each other forever or meet at different barriers, when a thread leaves asynchronous copies behind that nobody
 /// waited for, and when something was written next to the shared memory.
 void run(const Launch& launch, const std::function<void()>& thread);
+
+/// Enqueues what is to be done when all that was enqueued before is done: cuda/emulation/stand_in.h has the streams.
+void enqueue(CUstream_st& stream, std::function<void()> work);
 
 // From here on: called by the threads of a block.
 

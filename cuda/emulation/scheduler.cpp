@@ -119,11 +119,13 @@ void Scheduler::run_block(unsigned index) {
   aborting_ = false;
   next_ready_.clear();
   warps_.assign(static_cast<std::size_t>((count_ + kWarp - 1) / kWarp), Warp{});
+  warp_order_.resize(warps_.size());
+  std::iota(warp_order_.begin(), warp_order_.end(), 0);
+  shuffle(warp_order_);
   sanitizer_.use_current();
   for (int i = 0; i < count_; ++i) start(i);
   while (!next_ready_.empty() && error_ == nullptr) {
-    ready_.swap(next_ready_);
-    next_ready_.clear();
+    choose_ready();
     shuffle(ready_);
     for (std::size_t i = 0; i < ready_.size() && error_ == nullptr; ++i) resume(ready_[i]);
   }
@@ -138,6 +140,17 @@ void Scheduler::run_block(unsigned index) {
   current_ = -1;
   if (error_ != nullptr) std::rethrow_exception(error_);
   require(problem.empty(), "{}", problem);
+}
+
+void Scheduler::choose_ready() {
+  ready_.swap(next_ready_);
+  next_ready_.clear();
+  if (launch_.order == 0 || launch_.order % 2 == 1) return;
+  const auto rank = [&](int i) { return warp_order_[static_cast<std::size_t>(i / kWarp)]; };
+  const int least = rank(*std::ranges::min_element(ready_, {}, rank));
+  const auto others = std::partition(ready_.begin(), ready_.end(), [&](int i) { return rank(i) == least; });
+  next_ready_.assign(others, ready_.end());
+  ready_.erase(others, ready_.end());
 }
 
 void Scheduler::start(int i) {

@@ -78,6 +78,9 @@ class Scheduler {
   struct Abort {};
 
   void run_block(unsigned index);
+  /// Picks the threads that go on next: all that can, in rounds. With even orders only those of one warp, which so gets as far ahead of the
+  /// others as barriers let it.
+  void choose_ready();
   void start(int thread);
   void work(int thread);
   void resume(int thread);
@@ -106,6 +109,7 @@ class Scheduler {
   int waiting_ = 0, ended_ = 0;  // at the barrier; ended
   int first_waiting_ = 0;        // a thread at the barrier, if there is one
   std::vector<int> ready_, next_ready_;
+  std::vector<int> warp_order_;  // the smaller, the earlier a warp's threads go on
   int current_ = -1;
   std::uint64_t draws_ = 0;
   std::exception_ptr error_;

@@ -81,29 +81,29 @@ Grid grid_of(const ConstTensor& x) {
 void launch(Cuda& cuda, const Gelu& op) {
   visit_compute(op.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(cuda, op.name, gelu<T>, grid_of<T>(op.x), Rows<T>(op.y), Rows<const T>(op.x));
+    launch<gelu<T>>(cuda, grid_of<T>(op.x), Rows<T>(op.y), Rows<const T>(op.x));
   });
 }
 
 void launch(Cuda& cuda, const Gelu::Backward& op) {
   visit_compute(op.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(cuda, op.name, gelu_backward<T>, grid_of<T>(op.x), Rows<T>(op.dx), Rows<const T>(op.dy), Rows<const T>(op.x));
+    launch<gelu_backward<T>>(cuda, grid_of<T>(op.x), Rows<T>(op.dx), Rows<const T>(op.dy), Rows<const T>(op.x));
   });
 }
 
 void launch(Cuda& cuda, const SwiGlu& op) {
   visit_compute(op.gate.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(cuda, op.name, swiglu<T>, grid_of<T>(op.gate), Rows<T>(op.y), Rows<const T>(op.gate), Rows<const T>(op.up));
+    launch<swiglu<T>>(cuda, grid_of<T>(op.gate), Rows<T>(op.y), Rows<const T>(op.gate), Rows<const T>(op.up));
   });
 }
 
 void launch(Cuda& cuda, const SwiGlu::Backward& op) {
   visit_compute(op.gate.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(cuda, op.name, swiglu_backward<T>, grid_of<T>(op.gate), Rows<T>(op.dgate), Rows<T>(op.dup), Rows<const T>(op.dy),
-           Rows<const T>(op.gate), Rows<const T>(op.up));
+    launch<swiglu_backward<T>>(cuda, grid_of<T>(op.gate), Rows<T>(op.dgate), Rows<T>(op.dup), Rows<const T>(op.dy), Rows<const T>(op.gate),
+                               Rows<const T>(op.up));
   });
 }
 

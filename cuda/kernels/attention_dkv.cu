@@ -154,7 +154,7 @@ void launch_attention_dkv(Cuda& cuda, const ops::Attention::Backward& op) {
                       .z = op.q.size(0),
                       .threads = Tiles::kThreads,
                       .shared = shared_bytes<T, width>()};
-      launch(cuda, op.name, key_gradients<T, width>, grid, operands);
+      launch<key_gradients<T, width>>(cuda, grid, operands);
     });
   });
 }

@@ -115,8 +115,8 @@ void launch(Cuda& cuda, const Attention::Backward& op) {
   visit_compute(op.q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const std::int64_t rows = op.q.size(0) * op.q.size(1) * op.q.size(2);
-    launch(cuda, op.name, row_sums<T>, {.x = divide_up(rows, kDeltaThreads / kWarp), .threads = kDeltaThreads}, op.delta.data<float>(),
-           Heads<const T>(op.d_o), Heads<const T>(op.o), AttentionShape(op), rows);
+    launch<row_sums<T>>(cuda, {.x = divide_up(rows, kDeltaThreads / kWarp), .threads = kDeltaThreads}, op.delta.data<float>(),
+                        Heads<const T>(op.d_o), Heads<const T>(op.o), AttentionShape(op), rows);
   });
   launch_attention_dq(cuda, op);
   launch_attention_dkv(cuda, op);
@@ -141,7 +141,7 @@ void launch_attention_dq(Cuda& cuda, const ops::Attention::Backward& op) {
                       .z = op.q.size(0),
                       .threads = Tiles::kThreads,
                       .shared = Tiles::bytes(4 * Tiles::kRows)};
-      launch(cuda, op.name, query_gradient<T, width>, grid, operands);
+      launch<query_gradient<T, width>>(cuda, grid, operands);
     });
   });
 }

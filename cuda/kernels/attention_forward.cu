@@ -69,7 +69,7 @@ __device__ float softmax_row(float (&scores)[kTiles][4], int r, RowState& row, i
 }
 
 template <class T, int kD>
-__global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) forward(Operands<T> op) {
+__global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) attention_forward(Operands<T> op) {
   using Tiles = AttentionTiles<T, kD>;
   using M = Mma<T>;
   constexpr int kRows = Tiles::kRows, kStride = Tiles::kStride, kColumnTiles = kD / 8;
@@ -169,7 +169,7 @@ void launch(Cuda& cuda, const Attention& op) {
                       .z = op.q.size(0),
                       .threads = Tiles::kThreads,
                       .shared = Tiles::bytes(3 * Tiles::kRows)};
-      launch(cuda, op.name, forward<T, width>, grid, operands);
+      launch<attention_forward<T, width>>(cuda, grid, operands);
     });
   });
 }

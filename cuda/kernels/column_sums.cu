@@ -15,10 +15,8 @@ __global__ void add_up(float* to, bool add, const float* partials, std::int64_t 
 
 }  // namespace
 
-void sum_columns(Cuda& cuda, std::string_view name, float* to, Write write, const float* partials, std::int64_t rows, std::int64_t stride,
-                 std::int64_t columns) {
-  launch(cuda, name, add_up, {.x = divide_up(columns, kThreads), .threads = kThreads}, to, write == Write::Add, partials, rows, stride,
-         columns);
+void sum_columns(Cuda& cuda, float* to, Write write, const float* partials, std::int64_t rows, std::int64_t stride, std::int64_t columns) {
+  launch<add_up>(cuda, {.x = divide_up(columns, kThreads), .threads = kThreads}, to, write == Write::Add, partials, rows, stride, columns);
 }
 
 }  // namespace oxrse::OXRSE_GPU

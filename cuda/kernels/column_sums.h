@@ -18,7 +18,6 @@ inline std::int64_t partial_rows(std::int64_t rows, int threads) {
 }
 
 /// to[c] = (or +=) sum over i < rows of partials[i * stride + c], c < columns
-void sum_columns(Cuda& cuda, std::string_view name, float* to, Write write, const float* partials, std::int64_t rows, std::int64_t stride,
-                 std::int64_t columns);
+void sum_columns(Cuda& cuda, float* to, Write write, const float* partials, std::int64_t rows, std::int64_t stride, std::int64_t columns);
 
 }  // namespace oxrse::OXRSE_GPU

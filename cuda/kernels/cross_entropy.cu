@@ -93,7 +93,7 @@ __global__ void softmax_loss(Operands<T> op) {
 }  // namespace
 
 void launch(Cuda& cuda, const CrossEntropy& op) {
-  check_readable_data(op);
+  check_readable_data(cuda, op);
   visit_compute(op.logits.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Operands<T> operands{.loss = op.loss.data<float>(),
@@ -104,7 +104,7 @@ void launch(Cuda& cuda, const CrossEntropy& op) {
                                .columns = op.logits.size(1),
                                .scale = static_cast<float>(op.scale)};
     const Grid grid{.x = op.logits.size(0), .threads = threads_for_row<T>(op.vocab, kMostThreads), .shared = kWarp * sizeof(float)};
-    launch(cuda, op.name, softmax_loss<T>, grid, operands);
+    launch<softmax_loss<T>>(cuda, grid, operands);
   });
 }
 

@@ -40,8 +40,8 @@ void launch(Cuda& cuda, const Dropout& op) {
   visit_compute(op.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Grid grid{.x = op.x.size(1) == 0 ? 0 : op.x.size(0), .threads = threads_for_row<T>(op.x.size(1))};
-    launch(cuda, op.name, dropout<T>, grid, Rows<T>(op.y), Rows<const T>(op.x), Rows<const T>(op.residual), op.random, dropped,
-           1 / (1 - op.p), op.first_row);
+    launch<dropout<T>>(cuda, grid, Rows<T>(op.y), Rows<const T>(op.x), Rows<const T>(op.residual), op.random, dropped, 1 / (1 - op.p),
+                       op.first_row);
   });
 }
 

@@ -91,14 +91,14 @@ Grid grid_of(std::int64_t count, int each) { return {.x = divide_up(count, std::
 void launch(Cuda& cuda, const Fill& op) {
   visit_floating(op.y.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(cuda, op.name, fill<T>, grid_of(op.y.count(), kPack<T>), Flat<T>(op.y), op.value);
+    launch<fill<T>>(cuda, grid_of(op.y.count(), kPack<T>), Flat<T>(op.y), op.value);
   });
 }
 
 void launch(Cuda& cuda, const FillNormal& op) {
   visit_floating(op.y.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(cuda, op.name, fill_normal<T>, grid_of(op.y.count(), 1), Flat<T>(op.y), op.mean, op.stddev, op.random, op.first_element);
+    launch<fill_normal<T>>(cuda, grid_of(op.y.count(), 1), Flat<T>(op.y), op.mean, op.stddev, op.random, op.first_element);
   });
 }
 
@@ -107,7 +107,7 @@ void launch(Cuda& cuda, const Cast& op) {
     visit_floating(op.x.dtype(), [&](auto from) {
       using To = typename decltype(to)::type;
       using From = typename decltype(from)::type;
-      launch(cuda, op.name, cast<To, From>, grid_of(op.y.count(), 1), op.y.data<To>(), op.x.data<From>(), op.y.count());
+      launch<cast<To, From>>(cuda, grid_of(op.y.count(), 1), op.y.data<To>(), op.x.data<From>(), op.y.count());
     });
   });
 }
@@ -115,7 +115,7 @@ void launch(Cuda& cuda, const Cast& op) {
 void launch(Cuda& cuda, const Add& op) {
   visit_floating(op.y.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(cuda, op.name, add<T>, grid_of(op.y.count(), kPack<T>), Flat<T>(op.y), Flat<const T>(op.a), Flat<const T>(op.b));
+    launch<add<T>>(cuda, grid_of(op.y.count(), kPack<T>), Flat<T>(op.y), Flat<const T>(op.a), Flat<const T>(op.b));
   });
 }
 
@@ -125,10 +125,10 @@ void launch(Cuda& cuda, const Sum& op) {
   const std::size_t shared = kThreads / kWarp * sizeof(double);
   visit_floating(op.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(cuda, op.name, sum_tiles<T>, {.x = tiles, .threads = kThreads, .shared = shared}, partials, op.x.data<T>(), op.x.count());
+    launch<sum_tiles<T>>(cuda, {.x = tiles, .threads = kThreads, .shared = shared}, partials, op.x.data<T>(), op.x.count());
   });
-  launch(cuda, op.name, sum_partials, {.x = 1, .threads = kThreads, .shared = shared}, op.sum.data<double>(), partials, tiles,
-         op.to_sum == Write::Add);
+  launch<sum_partials>(cuda, {.x = 1, .threads = kThreads, .shared = shared}, op.sum.data<double>(), partials, tiles,
+                       op.to_sum == Write::Add);
 }
 
 }  // namespace oxrse::OXRSE_GPU

@@ -68,36 +68,36 @@ __global__ void scatter(Rows<float> dtable, Rows<const T> dy, const std::int32_t
     for (std::int64_t v = begin; v < begin + kTokens && v < dtable.count; ++v) dtable[v][c] = 0;
   }
   for (std::int64_t first = 0; first < dy.count; first += kThreads) {
+    // No barrier at the end: the list is written again after the first one in here.
     const int found = find_matches(matches, ids, dy.count, first, begin);
     for (int i = 0; i < found && writes; ++i) {
       const std::int64_t n = first + matches.row[i];
       dtable[ids[n]][c] += widen(dy[n][c]);
     }
-    __syncthreads();  // before the list is written again
   }
 }
 
 }  // namespace
 
 void launch(Cuda& cuda, const Embedding& op) {
-  check_readable_data(op);
+  check_readable_data(cuda, op);
   visit_compute(op.y.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(cuda, op.name, gather<T>, {.x = op.y.size(0), .threads = threads_for_row<T>(op.y.size(1))}, Rows<T>(op.y),
-           Rows<const T>(op.table), op.ids.data<std::int32_t>(), op.to_y == Write::Add);
+    launch<gather<T>>(cuda, {.x = op.y.size(0), .threads = threads_for_row<T>(op.y.size(1))}, Rows<T>(op.y), Rows<const T>(op.table),
+                      op.ids.data<std::int32_t>(), op.to_y == Write::Add);
   });
 }
 
 void launch(Cuda& cuda, const Embedding::Backward& op) {
-  check_readable_data(op);
+  check_readable_data(cuda, op);
   visit_compute(op.dy.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Grid grid{.x = divide_up(op.dtable.size(0), kTokens),
                     .y = divide_up(op.dtable.size(1), kThreads),
                     .threads = kThreads,
                     .shared = sizeof(Matches)};
-    launch(cuda, op.name, scatter<T>, grid, Rows<float>(op.dtable), Rows<const T>(op.dy), op.ids.data<std::int32_t>(),
-           op.to_dtable == Write::Assign);
+    launch<scatter<T>>(cuda, grid, Rows<float>(op.dtable), Rows<const T>(op.dy), op.ids.data<std::int32_t>(),
+                       op.to_dtable == Write::Assign);
   });
 }
 

@@ -47,4 +47,7 @@ void launch(Cuda& cuda, const ops::RmsNorm::Backward& op);
 void launch(Cuda& cuda, const ops::RopeTable& op);
 void launch(Cuda& cuda, const ops::Rope& op);
 
+/// A product of any sizes, strides and alignment without a library: for what cuBLASLt has no algorithm for.
+void multiply(Cuda& cuda, const Product& product);
+
 }  // namespace oxrse::OXRSE_GPU

@@ -12,7 +12,7 @@ namespace {
 using namespace ops;
 
 template <class T>
-__global__ void forward(Rows<T> y, float* means, float* rstd, Rows<const T> x, Rows<const T> w, Rows<const T> b, float eps) {
+__global__ void layernorm_forward(Rows<T> y, float* means, float* rstd, Rows<const T> x, Rows<const T> w, Rows<const T> b, float eps) {
   const std::int64_t n = blockIdx.x, columns = x.columns;
   const auto count = static_cast<float>(columns);
   float sum = 0;
@@ -51,8 +51,8 @@ __global__ void forward(Rows<T> y, float* means, float* rstd, Rows<const T> x, R
 
 /// Shared memory: partial sums of the block's reductions, then dw and db, one a column. A row of `partials` has dw and db.
 template <class T>
-__global__ void backward(Rows<T> dx, float* partials, Rows<const T> dy, Rows<const T> x, Rows<const T> w, const float* means,
-                         const float* rstd, bool add) {
+__global__ void layernorm_backward(Rows<T> dx, float* partials, Rows<const T> dy, Rows<const T> x, Rows<const T> w, const float* means,
+                                   const float* rstd, bool add) {
   Two* reductions = shared_memory<Two>();
   const std::int64_t columns = x.columns;
   float* dw = reinterpret_cast<float*>(reductions + kWarp);
@@ -105,7 +105,7 @@ void launch(Cuda& cuda, const LayerNorm& op) {
     const Rows<const T> x(op.x);
     const Grid grid{.x = x.count, .threads = threads_for_row<T>(x.columns), .shared = kWarp * sizeof(Two)};
     const auto b = op.b.present() ? row_of<T>(op.b) : Rows<const T>();
-    launch(cuda, op.name, forward<T>, grid, Rows<T>(op.y), op.mean.data<float>(), op.rstd.data<float>(), x, row_of<T>(op.w), b, op.eps);
+    launch<layernorm_forward<T>>(cuda, grid, Rows<T>(op.y), op.mean.data<float>(), op.rstd.data<float>(), x, row_of<T>(op.w), b, op.eps);
   });
 }
 
@@ -117,10 +117,10 @@ void launch(Cuda& cuda, const LayerNorm::Backward& op) {
     const std::int64_t blocks = partial_rows(x.count, threads), stride = 2 * x.columns;
     auto* partials = static_cast<float*>(cuda.scratch(static_cast<std::size_t>(blocks * stride) * sizeof(float)));
     const Grid grid{.x = blocks, .threads = threads, .shared = kWarp * sizeof(Two) + static_cast<std::size_t>(stride) * sizeof(float)};
-    launch(cuda, op.name, backward<T>, grid, Rows<T>(op.dx), partials, Rows<const T>(op.dy), x, row_of<T>(op.w), op.mean.data<float>(),
-           op.rstd.data<float>(), op.to_dx == Write::Add);
-    sum_columns(cuda, op.name, op.dw.data<float>(), op.to_dw, partials, blocks, stride, x.columns);
-    if (op.db.present()) sum_columns(cuda, op.name, op.db.data<float>(), op.to_dw, partials + x.columns, blocks, stride, x.columns);
+    launch<layernorm_backward<T>>(cuda, grid, Rows<T>(op.dx), partials, Rows<const T>(op.dy), x, row_of<T>(op.w), op.mean.data<float>(),
+                                  op.rstd.data<float>(), op.to_dx == Write::Add);
+    sum_columns(cuda, op.dw.data<float>(), op.to_dw, partials, blocks, stride, x.columns);
+    if (op.db.present()) sum_columns(cuda, op.db.data<float>(), op.to_dw, partials + x.columns, blocks, stride, x.columns);
   });
 }
 

@@ -66,8 +66,8 @@ void launch(Cuda& cuda, const SumSquares& op) {
   TensorList<Input> list;
   const auto flush = [&] {
     auto* partials = static_cast<double*>(cuda.scratch(static_cast<std::size_t>(list.tiles()) * sizeof(double)));
-    launch(cuda, op.name, square_tiles, {.x = list.tiles(), .threads = kThreads, .shared = kShared}, partials, list);
-    launch(cuda, op.name, add_up_tiles, {.x = list.count, .threads = kThreads, .shared = kShared}, sums, partials, list);
+    launch<square_tiles>(cuda, {.x = list.tiles(), .threads = kThreads, .shared = kShared}, partials, list);
+    launch<add_up_tiles>(cuda, {.x = list.count, .threads = kThreads, .shared = kShared}, sums, partials, list);
     sums += list.count;
     list = {};
   };
@@ -79,8 +79,8 @@ void launch(Cuda& cuda, const SumSquares& op) {
 }
 
 void launch(Cuda& cuda, const ClipFactor& op) {
-  launch(cuda, op.name, clip_factor, {.x = 1, .threads = 1}, op.control.data<double>(), op.sums.data<double>(), op.sums.count(), op.unscale,
-         op.clip);
+  launch<clip_factor>(cuda, {.x = 1, .threads = 1}, op.control.data<double>(), op.sums.data<double>(), op.sums.count(), op.unscale,
+                      op.clip);
 }
 
 }  // namespace oxrse::OXRSE_GPU

@@ -134,16 +134,15 @@ template <class A>
 void launch_adamw(Cuda& cuda, const AdamW& op) {
   const AdamWSettings settings{op.lr, op.beta1, op.beta2, op.eps, op.weight_decay};
   for_lists<A>(op.parameters, [&](const auto& list) {
-    launch(cuda, op.name, adamw<A>, {.x = list.tiles(), .threads = kThreads, .shared = sizeof(AdamWStep<A>)}, list,
-           op.control.data<double>(), settings);
+    launch<adamw<A>>(cuda, {.x = list.tiles(), .threads = kThreads, .shared = sizeof(AdamWStep<A>)}, list, op.control.data<double>(),
+                     settings);
   });
 }
 
 template <class A>
 void launch_sgd(Cuda& cuda, const Sgd& op) {
   for_lists<A>(op.parameters, [&](const auto& list) {
-    launch(cuda, op.name, sgd<A>, {.x = list.tiles(), .threads = kThreads}, list, op.control.data<double>(), op.lr, op.momentum,
-           op.weight_decay);
+    launch<sgd<A>>(cuda, {.x = list.tiles(), .threads = kThreads}, list, op.control.data<double>(), op.lr, op.momentum, op.weight_decay);
   });
 }
 
@@ -161,8 +160,8 @@ void launch(Cuda& cuda, const Sgd& op) {
 
 void launch(Cuda& cuda, const RoundAtRandom& op) {
   constexpr std::int64_t kElements = 8 * kThreads;
-  launch(cuda, op.name, round_at_random, {.x = divide_up(op.x.count(), kElements), .threads = kThreads}, op.y.data<bf16>(),
-         op.x.data<float>(), op.x.count(), op.control.data<double>(), op.seed, op.stream, op.first_element / 8);
+  launch<round_at_random>(cuda, {.x = divide_up(op.x.count(), kElements), .threads = kThreads}, op.y.data<bf16>(), op.x.data<float>(),
+                          op.x.count(), op.control.data<double>(), op.seed, op.stream, op.first_element / 8);
 }
 
 }  // namespace oxrse::OXRSE_GPU

@@ -13,7 +13,7 @@ namespace {
 using namespace ops;
 
 template <class T>
-__global__ void forward(Rows<T> y, float* rstd, Rows<const T> x, Rows<const T> w, float eps) {
+__global__ void rmsnorm_forward(Rows<T> y, float* rstd, Rows<const T> x, Rows<const T> w, float eps) {
   const std::int64_t n = blockIdx.x, columns = x.columns;
   float squares = 0;
   for_packs<T>(columns, [&](std::int64_t c) {
@@ -34,7 +34,8 @@ __global__ void forward(Rows<T> y, float* rstd, Rows<const T> x, Rows<const T> w
 
 /// Shared memory: partial sums of the block's reductions, then dw, one a column.
 template <class T>
-__global__ void backward(Rows<T> dx, float* partials, Rows<const T> dy, Rows<const T> x, Rows<const T> w, const float* rstd, bool add) {
+__global__ void rmsnorm_backward(Rows<T> dx, float* partials, Rows<const T> dy, Rows<const T> x, Rows<const T> w, const float* rstd,
+                                 bool add) {
   float* reductions = shared_memory<float>();
   float* dw = reductions + kWarp;
   const std::int64_t columns = x.columns;
@@ -76,7 +77,7 @@ void launch(Cuda& cuda, const RmsNorm& op) {
     using T = typename decltype(tag)::type;
     const Rows<const T> x(op.x);
     const Grid grid{.x = x.count, .threads = threads_for_row<T>(x.columns), .shared = kWarp * sizeof(float)};
-    launch(cuda, op.name, forward<T>, grid, Rows<T>(op.y), op.rstd.data<float>(), x, row_of<T>(op.w), op.eps);
+    launch<rmsnorm_forward<T>>(cuda, grid, Rows<T>(op.y), op.rstd.data<float>(), x, row_of<T>(op.w), op.eps);
   });
 }
 
@@ -88,9 +89,9 @@ void launch(Cuda& cuda, const RmsNorm::Backward& op) {
     const std::int64_t blocks = partial_rows(x.count, threads);
     auto* partials = static_cast<float*>(cuda.scratch(static_cast<std::size_t>(blocks * x.columns) * sizeof(float)));
     const Grid grid{.x = blocks, .threads = threads, .shared = static_cast<std::size_t>(kWarp + x.columns) * sizeof(float)};
-    launch(cuda, op.name, backward<T>, grid, Rows<T>(op.dx), partials, Rows<const T>(op.dy), x, row_of<T>(op.w), op.rstd.data<float>(),
-           op.to_dx == Write::Add);
-    sum_columns(cuda, op.name, op.dw.data<float>(), op.to_dw, partials, blocks, x.columns, x.columns);
+    launch<rmsnorm_backward<T>>(cuda, grid, Rows<T>(op.dx), partials, Rows<const T>(op.dy), x, row_of<T>(op.w), op.rstd.data<float>(),
+                                op.to_dx == Write::Add);
+    sum_columns(cuda, op.dw.data<float>(), op.to_dw, partials, blocks, x.columns, x.columns);
   });
 }
 

@@ -37,7 +37,7 @@ __global__ void rotate(Rows<T> x, const std::int32_t* positions, Rows<const floa
 template <class A>
 void launch_fill_table(Cuda& cuda, const RopeTable& op) {
   const std::int64_t pairs = op.table.count() / 2;
-  launch(cuda, op.name, fill_table<A>, {.x = divide_up(pairs, kThreads), .threads = kThreads}, Rows<A>(op.table), op.theta);
+  launch<fill_table<A>>(cuda, {.x = divide_up(pairs, kThreads), .threads = kThreads}, Rows<A>(op.table), op.theta);
 }
 
 }  // namespace
@@ -51,12 +51,11 @@ void launch(Cuda& cuda, const RopeTable& op) {
 }
 
 void launch(Cuda& cuda, const Rope& op) {
-  check_readable_data(op);
+  check_readable_data(cuda, op);
   visit_compute(op.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Grid grid{.x = op.x.size(2) == 0 ? 0 : op.x.size(0), .threads = kThreads};
-    launch(cuda, op.name, rotate<T>, grid, Rows<T>(op.x), op.positions.data<std::int32_t>(), Rows<const float>(op.table),
-           op.inverse ? -1.0F : 1.0F);
+    launch<rotate<T>>(cuda, grid, Rows<T>(op.x), op.positions.data<std::int32_t>(), Rows<const float>(op.table), op.inverse ? -1.0F : 1.0F);
   });
 }
 

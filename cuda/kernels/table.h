@@ -31,9 +31,10 @@ struct TableOf<TypeList<Ops...>> {
 
 }  // namespace cuda
 
-/// The kernels of a device, one an op.
+/// The kernels of a device, one an op, and its product of matrices for when the library has none.
 struct KernelTable {
   cuda::TableOf<cuda::AllOps>::type kernels;
+  void (*multiply)(Cuda& cuda, const Product& product);
 };
 
 namespace OXRSE_GPU {

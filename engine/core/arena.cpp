@@ -17,6 +17,14 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
 
 constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment; }
 
+std::byte* map_memory(std::int64_t bytes) {
+  const auto size = static_cast<std::size_t>(bytes);
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  require(memory != MAP_FAILED, "cannot allocate {:.1f} MiB: {}", static_cast<double>(bytes) / 0x1p20, std::strerror(errno));
+  madvise(memory, size, MADV_HUGEPAGE);  // advice only: fewer page faults and TLB misses
+  return static_cast<std::byte*>(memory);
+}
+
 }  // namespace
 
 std::string_view name_of(Memory kind) {
@@ -34,21 +42,23 @@ std::int64_t MemoryUse::total() const { return std::accumulate(bytes.begin(), by
 
 Arena Arena::planned() { return {}; }
 
-Arena Arena::allocated(std::int64_t bytes) {
+Arena Arena::allocated(std::int64_t bytes, Device* device) {
   Arena arena;
   arena.capacity_ = aligned(bytes > 0 ? bytes : kAlignment);
-  void* memory =
-      mmap(nullptr, static_cast<std::size_t>(arena.capacity_), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  require(memory != MAP_FAILED, "cannot allocate {:.1f} MiB: {}", static_cast<double>(bytes) / 0x1p20, std::strerror(errno));
-  madvise(memory, static_cast<std::size_t>(arena.capacity_), MADV_HUGEPAGE);  // advice only: fewer page faults and TLB misses
-  arena.memory_ = static_cast<std::byte*>(memory);
+  arena.device_ = device;
+  arena.memory_ = device != nullptr ? device->allocate(arena.capacity_) : map_memory(arena.capacity_);
   return arena;
 }
 
 Arena::Arena(Arena&& other) noexcept
-    : memory_(std::exchange(other.memory_, nullptr)), capacity_(std::exchange(other.capacity_, 0)), use_(other.use_), peak_(other.peak_) {}
+    : device_(other.device_),
+      memory_(std::exchange(other.memory_, nullptr)),
+      capacity_(std::exchange(other.capacity_, 0)),
+      use_(other.use_),
+      peak_(other.peak_) {}
 
 Arena& Arena::operator=(Arena&& other) noexcept {
+  std::swap(device_, other.device_);
   std::swap(memory_, other.memory_);
   std::swap(capacity_, other.capacity_);
   std::swap(use_, other.use_);
@@ -57,7 +67,12 @@ Arena& Arena::operator=(Arena&& other) noexcept {
 }
 
 Arena::~Arena() {
-  if (memory_ != nullptr) munmap(memory_, static_cast<std::size_t>(capacity_));
+  if (memory_ == nullptr) return;
+  if (device_ != nullptr) {
+    device_->release(memory_);
+  } else {
+    munmap(memory_, static_cast<std::size_t>(capacity_));
+  }
 }
 
 Tensor Arena::make(DType type, std::span<const std::int64_t> sizes, Memory kind) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "engine/core/device.h"
 #include "engine/core/tensor.h"
 
 namespace oxrse {
@@ -30,8 +31,9 @@ class Arena {
  public:
   /// Only counts; any size fits.
   static Arena planned();
-  /// Owns `bytes` of memory, which the operating system provides as it is touched. An Error says how much was asked for.
-  static Arena allocated(std::int64_t bytes);
+  /// Owns `bytes` of memory of the device; without one of the host, where the operating system provides it as it is touched. An Error says
+  /// how much was asked for.
+  static Arena allocated(std::int64_t bytes, Device* device = nullptr);
 
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&& other) noexcept;
@@ -62,6 +64,7 @@ class Arena {
 
  private:
   Arena() = default;
+  Device* device_ = nullptr;  // whose memory it is; null: the host's
   std::byte* memory_ = nullptr;
   std::int64_t capacity_ = 0;
   MemoryUse use_;

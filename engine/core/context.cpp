@@ -1,6 +1,7 @@
 #include "engine/core/context.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace oxrse {
 
@@ -13,6 +14,16 @@ OpLog::Entry& OpLog::add(std::string_view name, const std::string& shape, const 
   entry.calls += times_;
   entry.cost += {cost.flops * times, cost.bytes * times};
   return entry;
+}
+
+void Context::write(const Tensor& to, const void* from) const {
+  require(to.contiguous(), "a strided tensor {} cannot be written at once", to.describe());
+  const auto bytes = static_cast<std::size_t>(to.bytes());
+  if (device != nullptr) {
+    device->write(to.address(), {static_cast<const std::byte*>(from), bytes});
+  } else if (bytes > 0) {
+    std::memcpy(to.address(), from, bytes);
+  }
 }
 
 Cost OpLog::total() const {

@@ -52,18 +52,21 @@ struct Cpu {
   int threads = 1;
 };
 
-/// A GPU, or its emulation on the CPU, as a place to run kernels: `launch(Cuda&, op)` is in cuda/, which defines this.
-struct Cuda;
-
 /// Where and how ops run.
 struct Context {
   Mode mode = Mode::Run;
   Cpu cpu;
   Arena* arena = nullptr;
-  OpLog* log = nullptr;  // when present, every op is recorded and timed
-  Cuda* cuda = nullptr;  // when present, ops run there and not on the CPU
+  OpLog* log = nullptr;      // when present, every op is recorded and timed
+  Device* device = nullptr;  // when present, ops run there and not on the CPU
 
   [[nodiscard]] bool planning() const { return mode == Mode::Plan; }
+  /// Returns when what ops have written can be read. On the CPU that is at once.
+  void wait() const {
+    if (device != nullptr) device->wait();
+  }
+  /// Writes numbers of the host to a contiguous tensor of as many bytes, in order with ops.
+  void write(const Tensor& to, const void* from) const;
 };
 
 }  // namespace oxrse

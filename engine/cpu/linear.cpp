@@ -4,6 +4,7 @@
 
 #include "engine/cpu/gemm.h"
 #include "engine/cpu/parallel.h"
+#include "engine/ops/activation.h"
 
 namespace oxrse::ops {
 namespace {
@@ -33,10 +34,12 @@ void sum_rows(Cpu& cpu, const ConstTensor& dy, const Tensor& to, Write write) {
 
 void launch(Cpu& cpu, const Linear& op) {
   cpu::gemm(cpu, {.c = op.y, .a = op.x, .b = op.w, .transpose_b = true, .bias = op.bias, .residual = op.residual});
+  if (op.gelu.present()) launch(cpu, Gelu{.y = op.gelu, .x = op.y});
 }
 
 void launch(Cpu& cpu, const Linear::Backward& op) {
   if (op.dx.present()) cpu::gemm(cpu, {.c = op.dx, .a = op.dy, .b = op.w, .to_c = op.to_dx});
+  if (op.before.present()) launch(cpu, Gelu::Backward{.dx = op.dx, .dy = op.dx, .x = op.before});
   if (op.dw.present()) cpu::gemm(cpu, {.c = op.dw, .a = op.dy, .b = op.x, .transpose_a = true, .to_c = op.to_dw});
   if (op.dbias.present()) {
     visit_floating(op.dy.dtype(), [&](auto tag) { sum_rows<typename decltype(tag)::type>(cpu, op.dy, op.dbias, op.to_dw); });

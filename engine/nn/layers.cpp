@@ -18,7 +18,11 @@ void Linear::forward(const Pass& pass, Tensor y, ConstTensor x, ConstTensor resi
   ops::run(pass.context, ops::Linear{.y = y, .x = x, .w = pass.gather(weight_), .bias = pass.gather(bias_), .residual = residual});
 }
 
-void Linear::backward(const Pass& pass, Tensor dx, ConstTensor dy, ConstTensor x) const {
+void Linear::forward_gelu(const Pass& pass, Tensor y, Tensor gelu, ConstTensor x) const {
+  ops::run(pass.context, ops::Linear{.y = y, .x = x, .w = pass.gather(weight_), .bias = pass.gather(bias_), .gelu = gelu});
+}
+
+void Linear::backward(const Pass& pass, Tensor dx, ConstTensor dy, ConstTensor x, ConstTensor before) const {
   const auto dw = pass.gradients->target(weight_);
   const auto dbias = pass.gradients->target(bias_);
   ops::run(pass.context, ops::Linear::Backward{.dx = dx,
@@ -27,6 +31,7 @@ void Linear::backward(const Pass& pass, Tensor dx, ConstTensor dy, ConstTensor x
                                                .dy = dy,
                                                .x = x,
                                                .w = pass.gather(weight_),
+                                               .before = before,
                                                .to_dx = Write::Assign,
                                                .to_dw = dw.write});
 }
@@ -55,15 +60,15 @@ void ResidualLinear::forward(const Pass& pass, Tensor y, ConstTensor h, ConstTen
   drop(pass, y, y, x);
 }
 
-void ResidualLinear::backward(const Pass& pass, Tensor d_h, ConstTensor dy, ConstTensor h) const {
+void ResidualLinear::backward(const Pass& pass, Tensor d_h, ConstTensor dy, ConstTensor h, ConstTensor before) const {
   if (dropout_ == 0) {
-    linear_.backward(pass, d_h, dy, h);
+    linear_.backward(pass, d_h, dy, h, before);
     return;
   }
   const ArenaScope scope(*pass.context.arena);
   const Tensor dropped = pass.make({dy.size(0), dy.size(1)}, Memory::Workspace);
   drop(pass, dropped, dy, {});
-  linear_.backward(pass, d_h, dropped, h);
+  linear_.backward(pass, d_h, dropped, h, before);
 }
 
 Norm::Norm(ParameterStore& store, const std::string& name, std::int64_t width, const ModelConfig& config)

@@ -20,8 +20,10 @@ class Linear {
 
   /// `residual` is optional.
   void forward(const Pass& pass, Tensor y, ConstTensor x, ConstTensor residual = {}) const;
-  /// Writes dx (unless absent) and the gradients of weight and bias.
-  void backward(const Pass& pass, Tensor dx, ConstTensor dy, ConstTensor x) const;
+  /// Also gelu = GELU(y).
+  void forward_gelu(const Pass& pass, Tensor y, Tensor gelu, ConstTensor x) const;
+  /// Writes dx (unless absent) and the gradients of weight and bias. Where x = GELU(before), dx is the gradient of before.
+  void backward(const Pass& pass, Tensor dx, ConstTensor dy, ConstTensor x, ConstTensor before = {}) const;
 
  private:
   ParameterId weight_, bias_;
@@ -34,8 +36,8 @@ class ResidualLinear {
   ResidualLinear(ParameterStore& store, const std::string& name, std::int64_t in, const ModelConfig& config);
 
   void forward(const Pass& pass, Tensor y, ConstTensor h, ConstTensor x) const;
-  /// Writes d_h; dy passes to the gradient of x unchanged.
-  void backward(const Pass& pass, Tensor d_h, ConstTensor dy, ConstTensor h) const;
+  /// Writes d_h, as Linear does; dy passes to the gradient of x unchanged.
+  void backward(const Pass& pass, Tensor d_h, ConstTensor dy, ConstTensor h, ConstTensor before = {}) const;
 
  private:
   void drop(const Pass& pass, Tensor y, ConstTensor x, ConstTensor residual) const;

@@ -17,12 +17,12 @@ MlpLayer::Saved MlpLayer::forward(const Pass& pass, Tensor y, ConstTensor x) con
   saved.normed = pass.make({N, C});
   saved.norm = norm_.forward(pass, saved.normed, x);
   saved.up = pass.make({N, gated() ? 2 * I : I});
-  up_.forward(pass, saved.up, saved.normed);
   saved.activated = pass.make({N, I});
   if (gated()) {
+    up_.forward(pass, saved.up, saved.normed);
     ops::run(pass.context, ops::SwiGlu{.y = saved.activated, .gate = saved.up.slice(1, 0, I), .up = saved.up.slice(1, I, 2 * I)});
   } else {
-    ops::run(pass.context, ops::Gelu{.y = saved.activated, .x = saved.up});
+    up_.forward_gelu(pass, saved.up, saved.activated, saved.normed);
   }
   if (y.present()) down_.forward(pass, y, saved.activated, x);
   return saved;
@@ -31,18 +31,17 @@ MlpLayer::Saved MlpLayer::forward(const Pass& pass, Tensor y, ConstTensor x) con
 void MlpLayer::backward(const Pass& pass, Tensor d, ConstTensor x, const Saved& saved) const {
   const std::int64_t N = pass.batch.count(), C = config_.width, I = config_.mlp_width;
   const ArenaScope scope(*pass.context.arena);
-  const Tensor d_activated = pass.make({N, I}, Memory::Workspace);
-  down_.backward(pass, d_activated, d, saved.activated);
-  Tensor d_up = d_activated;  // GELU: in place
+  const Tensor d_up = pass.make({N, gated() ? 2 * I : I}, Memory::Workspace);
   if (gated()) {
-    d_up = pass.make({N, 2 * I}, Memory::Workspace);
+    const Tensor d_activated = pass.make({N, I}, Memory::Workspace);
+    down_.backward(pass, d_activated, d, saved.activated);
     ops::run(pass.context, ops::SwiGlu::Backward{.dgate = d_up.slice(1, 0, I),
                                                  .dup = d_up.slice(1, I, 2 * I),
                                                  .dy = d_activated,
                                                  .gate = saved.up.slice(1, 0, I),
                                                  .up = saved.up.slice(1, I, 2 * I)});
   } else {
-    ops::run(pass.context, ops::Gelu::Backward{.dx = d_up, .dy = d_activated, .x = saved.up});
+    down_.backward(pass, d_up, d, saved.activated, saved.up);
   }
   const Tensor d_normed = pass.make({N, C}, Memory::Workspace);
   up_.backward(pass, d_normed, d_up, saved.normed);

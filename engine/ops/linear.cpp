@@ -1,5 +1,6 @@
 #include "engine/ops/linear.h"
 
+#include "engine/ops/activation.h"
 #include "engine/ops/checks.h"
 
 namespace oxrse::ops {
@@ -24,7 +25,13 @@ Cost check(const Linear& op) {
   checks.is("y", op.y, type, {n, o});
   checks.is_optional("bias", op.bias, type, {o});
   checks.is_optional("residual", op.residual, type, {n, o});
-  return {product_flops(n, i, o), bytes_of(op.y, op.x, op.w, op.bias, op.residual)};
+  Cost cost{product_flops(n, i, o), bytes_of(op.y, op.x, op.w, op.bias, op.residual)};
+  if (op.gelu.present()) {
+    checks.that(!op.residual.present(), "gelu and residual are both present");
+    checks.is_like("gelu", op.gelu, op.y);
+    cost += {check(Gelu{.y = op.gelu, .x = op.y}).flops, bytes_of(op.gelu)};
+  }
+  return cost;
 }
 
 Cost check(const Linear::Backward& op) {
@@ -40,6 +47,11 @@ Cost check(const Linear::Backward& op) {
     checks.contiguous("w", op.w);
     checks.is("dx", op.dx, type, {n, op.w.size(1)});
     cost += {product_flops(n, op.w.size(1), o), bytes_of(op.w) + bytes_of_result(op.dx, op.to_dx)};
+  }
+  if (op.before.present()) {
+    checks.that(op.dx.present() && op.to_dx == Write::Assign, "before is present, but dx is absent or added to");
+    checks.is_like("before", op.before, op.dx);
+    cost += {check(Gelu::Backward{.dx = op.dx, .dy = op.dx, .x = op.before}).flops, bytes_of(op.before)};
   }
   if (op.dw.present()) {
     checks.floating("x", op.x, 2, "(N, I)");

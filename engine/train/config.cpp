@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/core/devices.h"
 #include "io/model_zoo.h"
 
 namespace oxrse::train {
@@ -47,7 +46,7 @@ void check_together(const Config& config) {
   check_parallel(config.parallel);
   config.optimizer.validate();
   const bool f64 = config.precision.compute == "f64";
-  require(find_device(config.run.device) == nullptr || !f64,
+  require(config.run.device == "auto" || config.run.device == "cpu" || !f64,
           "precision.compute f64 is for the CPU: set run.device to \"cpu\", or compute in f32, bf16 or fp16 on \"{}\"", config.run.device);
   require(f64 || config.precision.master == "f32", "precision.master f64 goes with precision.compute f64 only");
   require(f64 || config.precision.gradients == "f32", "precision.gradients f64 goes with precision.compute f64 only");

@@ -22,7 +22,9 @@ Evaluation evaluate(Context& context, const nn::ParameterStore& parameters, cons
     const std::int64_t first = b * shape.rows;
     const nn::Batch batch = read_batch(context, shape, data, first, std::min(shape.rows, samples - first), result.valid_tokens);
     model.evaluate({.context = context, .parameters = parameters, .batch = batch}, loss);
-    if (!context.planning()) sums[static_cast<std::size_t>(b)] = *loss.data<double>();
+    if (context.planning()) continue;
+    context.wait();
+    sums[static_cast<std::size_t>(b)] = *loss.data<double>();
   }
   if (context.planning()) return result;
   sums.back() = static_cast<double>(result.valid_tokens);

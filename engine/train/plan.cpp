@@ -24,6 +24,13 @@ double model_flops(Config config, const nn::ModelConfig& model, const parallel::
   return ops.total().flops;
 }
 
+void require_fits_device(const Plan& plan, Device& device) {
+  const std::int64_t available = device.available_bytes(), needed = plan.memory.total();
+  require(needed <= available,
+          "the plan needs {} and {} has {} available: lower train.micro_batch, set train.recompute to \"block\" or choose a smaller model",
+          format_bytes(static_cast<double>(needed)), device.description(), format_bytes(static_cast<double>(available)));
+}
+
 /// What the process needs outside the arena: what it has now, and packing buffers of the matrix products.
 std::int64_t process_bytes() {
   constexpr std::int64_t kLibraryScratch = std::int64_t{24} << 20;
@@ -111,13 +118,16 @@ std::string describe(const Plan& plan, const Config& config, bool list_ops) {
   return text;
 }
 
-void require_fits(const Plan& plan, const Config& config) {
+void require_fits(const Plan& plan, const Config& config, Device* device) {
+  const bool elsewhere = device != nullptr && device->available_bytes() >= 0;
+  if (elsewhere) require_fits_device(plan, *device);
   const std::int64_t available = available_bytes();
-  const std::int64_t needed = plan.memory.total() + plan.snapshot_bytes + plan.peer_bytes + plan.communication_bytes;
+  const std::int64_t tensors = elsewhere ? 0 : plan.memory.total();
+  const std::int64_t needed = tensors + plan.snapshot_bytes + plan.peer_bytes + plan.communication_bytes;
   if (available < 0 || needed <= available) return;
   const std::int64_t activations = plan.memory[Memory::Activations] + plan.memory[Memory::Workspace];
   std::string advice = "choose a smaller model";
-  if (plan.memory.total() <= available) {
+  if (tensors <= available) {
     advice = fmt::format("set {} to false: training then needs no copies of what checkpoints hold",
                          plan.peer_bytes > 0 ? "checkpoint.peer" : "checkpoint.async");
   } else if (config.train.micro_batch > 1 && activations * 4 > plan.memory.total()) {

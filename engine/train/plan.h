@@ -36,8 +36,8 @@ Plan make_plan(const Config& config, const nn::ModelConfig& model, const paralle
 /// The plan as text: parameters, memory by kind, FLOPs, and with `list_ops` one line for every op and shape.
 std::string describe(const Plan& plan, const Config& config, bool list_ops);
 
-/// Throws when the plan needs more memory than this machine can give, naming the settings to lower.
-void require_fits(const Plan& plan, const Config& config);
+/// Throws when the plan needs more memory than this machine, or the device for its tensors, can give, naming the settings to lower.
+void require_fits(const Plan& plan, const Config& config, Device* device = nullptr);
 
 /// "1.2 GiB", "48.0 KiB"; "1.24e+15" and "124.4M" for counts.
 std::string format_bytes(double bytes);

@@ -67,13 +67,16 @@ std::vector<double> Generator::feed(nn::DecodeState& state, std::span<const std:
   const Tensor logits = context_.arena->make(parameters_.compute_type(), {1, V}, Memory::Workspace);
   const Tensor wide = context_.arena->make(DType::F64, {1, V}, Memory::Workspace);
   if (!context_.planning()) {
-    std::copy(tokens.begin(), tokens.end(), ids.data<std::int32_t>());
-    std::iota(positions.data<std::int32_t>(), positions.data<std::int32_t>() + T, static_cast<std::int32_t>(state.length));
+    std::vector<std::int32_t> places(tokens.size());
+    std::iota(places.begin(), places.end(), static_cast<std::int32_t>(state.length));
+    context_.write(ids, tokens.data());
+    context_.write(positions, places.data());
   }
   const nn::Batch batch{.rows = 1, .length = T, .tokens = ids, .targets = {}, .positions = positions, .document_start = {}};
   model_.decode({.context = context_, .parameters = parameters_, .batch = batch}, state, logits);
   ops::run(context_, ops::Cast{.y = wide, .x = logits});
   if (context_.planning()) return {};
+  context_.wait();
   return {wide.data<double>(), wide.data<double>() + V};
 }
 

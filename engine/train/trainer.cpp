@@ -134,6 +134,7 @@ class Run {
 
   Ranks& ranks_;
   Config config_;
+  Device* device_;                         // null: the CPU
   std::optional<RunDirectory> directory_;  // of the first rank, which alone writes
   std::unique_ptr<io::Tokenizer> tokenizer_;
   std::optional<PeerCopies> copies_;  // with checkpoint.peer
@@ -157,7 +158,8 @@ class Run {
   Clock::time_point begin_ = Clock::now();
 };
 
-Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks), config_(std::move(config)) {
+Run::Run(Config config, const std::string& resume, Ranks& ranks)
+    : ranks_(ranks), config_(std::move(config)), device_(find_device(config_.run.device)) {
   std::optional<io::Checkpoint> initial;
   if (config_.run.init) {
     initial = io::Checkpoint::open(*config_.run.init, warn);
@@ -180,15 +182,15 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks) : ranks_(ranks)
     warn(fmt::format("optimizer.warmup_steps {} is not below train.steps {}: the rate reaches optimizer.lr at the last step or never",
                      config_.optimizer.warmup_steps, config_.train.steps));
   }
-  require_fits(plan, config_);
+  require_fits(plan, config_, device_);
 
   const Json effective = write_config(config_);
   const auto files = find_checkpoint(resume), copy = find_copy(resume, plan.own_bytes);
   if (copy || files) require_same_run(io::Checkpoint::open_unverified(copy ? *copy : *files), effective);  // before anything is allocated
-  arena_ = Arena::allocated(plan.memory.total());
-  context_ =
-      Context{.mode = Mode::Run, .cpu = {ranks_.threads()}, .arena = &*arena_, .log = nullptr, .cuda = find_device(config_.run.device)};
+  arena_ = Arena::allocated(plan.memory.total(), device_);
+  context_ = Context{.mode = Mode::Run, .cpu = {ranks_.threads()}, .arena = &*arena_, .log = nullptr, .device = device_};
   training_ = std::make_unique<Training>(context_, config_, model_, ranks_.communicator());
+  context_.wait();  // what is loaded now must not be overwritten
   const bool from_copy = copy && restore_copy(*copy, files.has_value());
   if (from_copy) {
     show(fmt::format("resumed  {} at step {}\n", copy->string(), progress_.step));
@@ -298,8 +300,7 @@ void Run::print_header(const Plan& plan) const {
                    format_bytes(static_cast<double>(plan.memory[Memory::Workspace])),
                    format_bytes(static_cast<double>(plan.snapshot_bytes)), format_bytes(static_cast<double>(plan.process_bytes)),
                    plan.peer_bytes > 0 ? ", peer copies " + format_bytes(static_cast<double>(plan.peer_bytes)) : ""));
-  const bool on_cpu = find_device(config_.run.device) == nullptr;
-  show(fmt::format("device   {}, {} threads{}, {}\n", on_cpu ? "cpu" : config_.run.device, ranks_.threads(),
+  show(fmt::format("device   {}, {} threads{}, {}\n", device_ == nullptr ? "cpu" : device_->description(), ranks_.threads(),
                    ranks_.size() > 1 ? fmt::format(" for each of {} ranks", ranks_.size()) : "", config_.precision.compute));
 }
 

@@ -18,6 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 double milliseconds_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
 
+/// One division by the number of valid tokens of the whole global batch; with none, loss and gradient are zero.
+double mean_over(std::int64_t tokens) { return tokens > 0 ? 1.0 / static_cast<double>(tokens) : 0.0; }
+
 nn::Gradients::Order order_of(const Config& config) {
   return config.comm.deterministic ? nn::Gradients::Order::Pairwise : nn::Gradients::Order::Sequential;
 }
@@ -64,6 +67,7 @@ void Training::connect_ranks() {
   if (!config_.comm.overlap) return;
   gradients_.on_ready([this](std::int64_t begin) {
     const Clock::time_point start = Clock::now();
+    context_.wait();
     gradient_sum_->start(gradients_, begin);
     comm_ms_ += milliseconds_since(start);
   });
@@ -81,8 +85,18 @@ double Training::gradient_scale() const {
 
 StepReport Training::step(const io::Dataset* data, std::int64_t step) {
   StepReport report;
-  accumulate(data, step, report);
-  update(report);
+  const auto work = [&] {
+    accumulate(data, step, report);
+    start_update(report);
+  };
+  // Ranks exchange numbers within a step, and a log times every op: then a device cannot have the step as a whole.
+  const bool whole = context_.device != nullptr && group_.communicator == nullptr && context_.log == nullptr && !context_.planning();
+  if (whole) {
+    context_.device->run_step(work);
+  } else {
+    work();
+  }
+  finish_update(report);
   return report;
 }
 
@@ -106,6 +120,8 @@ void Training::train_micro_batch(const io::Dataset* data, std::int64_t step, std
 
 void Training::accumulate(const io::Dataset* data, std::int64_t step, StepReport& report) {
   comm_ms_ = 0;
+  const std::int64_t done = context_.planning() ? 0 : optimizer_.updates();
+  report.lr = optim::learning_rate(config_.optimizer, done, config_.train.steps);
   gradients_.begin_step();
   ops::run(context_, ops::Fill{.y = losses_, .value = 0});
   for (std::int64_t i = 0; i < micro_batches_.count; ++i) {
@@ -119,6 +135,7 @@ void Training::accumulate(const io::Dataset* data, std::int64_t step, StepReport
 void Training::sum_over_ranks(StepReport& report) {
   if (!gradient_sum_) return;
   const Clock::time_point start = Clock::now();
+  context_.wait();
   gradient_sum_->start(gradients_, 0);
   comm::Communicator& ranks = *group_.communicator;
   ranks.all_reduce(losses_, "losses");  // those of other ranks' micro-batches are 0 here
@@ -134,18 +151,25 @@ optim::SumOverRanks Training::sum_of_squares() {
   if (!weight_gather_) return {};
   return [this](const Tensor& sums) {
     const Clock::time_point start = Clock::now();
+    context_.wait();
     group_.communicator->all_reduce(sums, "squares of gradients");
     comm_ms_ += milliseconds_since(start);
   };
 }
 
 void Training::update(StepReport& report) {
-  // One division by the number of valid tokens of the whole global batch; with none, loss and gradient are zero.
-  const double mean = report.valid_tokens > 0 ? 1.0 / static_cast<double>(report.valid_tokens) : 0.0;
-  const std::int64_t done = context_.planning() ? 0 : optimizer_.updates();
-  report.lr = optim::learning_rate(config_.optimizer, done, config_.train.steps);
+  start_update(report);
+  finish_update(report);
+}
+
+void Training::start_update(const StepReport& report) {
+  const double mean = mean_over(report.valid_tokens);
   optimizer_.update(context_, gradients_, report.lr, mean / gradient_scale(), config_.train.clip, sum_of_squares());
+}
+
+void Training::finish_update(StepReport& report) {
   if (context_.planning()) return;
+  context_.wait();
   if (weight_gather_) {
     const Clock::time_point start = Clock::now();
     weight_gather_->run(store_.weights());
@@ -155,7 +179,7 @@ void Training::update(StepReport& report) {
   const optim::UpdateReport update = optimizer_.report();
   report.grad_norm = update.norm;
   report.applied = update.applied;
-  report.loss = pairwise_sum({losses_.data<double>(), static_cast<std::size_t>(losses_.count())}) * mean;
+  report.loss = pairwise_sum({losses_.data<double>(), static_cast<std::size_t>(losses_.count())}) * mean_over(report.valid_tokens);
   report.loss_scale = scaler_.scale();
   scaler_.update(report.applied);
 }

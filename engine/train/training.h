@@ -49,12 +49,13 @@ class Training {
   }
   /// Gives every rank the weights that each has made of its own masters, after these were drawn or loaded.
   void share_weights() {
+    context_.wait();
     if (weight_gather_) weight_gather_->run(store_.weights());
   }
 
   /// One optimizer step on the samples first, first+1, ... of `data` (absent when planning). `step` counts from 0.
   StepReport step(const io::Dataset* data, std::int64_t step);
-  /// The two halves of `step`: gradients of the global batch, then the update.
+  /// The two halves of `step`: gradients of the global batch and the learning rate, then the update.
   void accumulate(const io::Dataset* data, std::int64_t step, StepReport& report);
   void update(StepReport& report);
 
@@ -84,6 +85,9 @@ class Training {
   /// What losses are multiplied with before backward. Gradients are sums over tokens; in fp16 their range is that of means.
   [[nodiscard]] double gradient_scale() const;
 
+  /// The ops of an update, and what is left when they are done.
+  void start_update(const StepReport& report);
+  void finish_update(StepReport& report);
   /// What sums over ranks need, made once; not in plans.
   void connect_ranks();
   /// Losses, tokens and gradients of all ranks.

@@ -69,7 +69,8 @@ TEST_CASE("the filter picks kernels, variants, types and shapes") {
 }
 
 TEST_CASE("every case of the tables can be built in every type") {
-  for (const auto& cases : {gemm_cases(), kernel_cases()}) {
+  for (const auto& cases : {gemm_cases(), kernel_cases(), gemm_cases(CaseSizes::few()), kernel_cases(CaseSizes::few()),
+                            gemm_cases(CaseSizes::many()), kernel_cases(CaseSizes::many())}) {
     for (const Case& c : cases) {
       for (const DType type : {DType::F32, DType::BF16, DType::F16, DType::F64}) {
         Arena arena = Arena::planned();

@@ -1,6 +1,7 @@
 #include "benchmarks/report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tests/catch.h"
 
@@ -98,4 +99,44 @@ TEST_CASE("a comparison between machines says so") {
   Report other = report_of({});
   other.machine = "another";
   CHECK_THAT(compare(to_json(other), to_json(report_of({}))).text, Contains("the earlier run was on another"));
+}
+
+TEST_CASE("rows without times have what their kernels need, and are compared by it") {
+  Row row{.kernel = "rope",
+          .variant = "",
+          .dtype = DType::BF16,
+          .shape = "N=4",
+          .mode = "once",
+          .time = {},
+          .cost = {.flops = 2e6, .bytes = 1e6}};
+  row.max_err = 1e-3;
+  row.launches = {{.kernel = "rotate<bf16>", .threads = 128, .shared = 64, .registers = 30, .local = 0},
+                  {.kernel = "other<bf16>", .threads = 128, .shared = 32, .registers = 40, .local = 8}};
+  Report report{.command = "kernels", .device = "cuda-emulated", .machine = "cuda-emulated", .ceilings = {}, .rows = {row}};
+  const Json json = to_json(report);
+  CHECK(json.at("device") == "cuda-emulated");
+  CHECK(json.at("ceilings").is_null());
+  const Json& first = json.at("rows").at(0);
+  for (const char* key : {"t_us", "p20_us", "p80_us", "gb_per_s", "gflop_per_s", "pct_of_ceiling", "bound"}) CHECK(first.at(key).is_null());
+  CHECK(first.at("regs") == 40);
+  CHECK(first.at("smem") == 64);
+  CHECK(first.at("local") == 8);
+  CHECK(first.at("kernels").at(1).at("kernel") == "other<bf16>");
+  CHECK_NOTHROW(check_report({.source = "old.json", .value = json, .lines = {}}));
+  const std::string csv = to_csv(report);
+  CHECK_THAT(csv, Contains("cuda-emulated,\"cuda-emulated\",rope,,bf16,N=4,once,0,,,,1000000,2000000,,,,,2.000,1.0e-03,40,64,8\n"));
+  CHECK_THAT(table_line(row, true), Contains("40") && Contains(" 64 "));
+
+  CHECK(compare(json, to_json(report)).changed == 0);
+  report.rows[0].max_err = 1.9e-3;
+  CHECK(compare(json, to_json(report)).changed == 0);
+  report.rows[0].max_err = std::nan("");
+  const Comparison broken = compare(json, to_json(report));
+  CHECK(broken.changed == 1);
+  CHECK_THAT(broken.text, Contains("changed rope |  | bf16 | N=4 | once |  max_err"));
+  report.rows[0].max_err = 1e-3;
+  report.rows[0].launches[1].registers = 48;
+  const Comparison larger = compare(json, to_json(report));
+  CHECK(larger.changed == 1);
+  CHECK_THAT(larger.text, Contains("regs 40 -> 48") && Contains("; 1 changed"));
 }

@@ -10,10 +10,10 @@ DeviceUnderTest& device_under_test() {
 Context context_for(DType type, int threads) {
   Context context;
   context.cpu.threads = threads;
-  const DeviceUnderTest& device = device_under_test();
-  if (device.cuda == nullptr || type == DType::F64) return context;
-  context.cuda = device.cuda;
-  *device.order = static_cast<std::uint64_t>(threads) - 1;  // 0: ascending
+  const DeviceUnderTest& tested = device_under_test();
+  if (tested.device == nullptr || type == DType::F64) return context;
+  context.device = tested.device;
+  *tested.order = static_cast<std::uint64_t>(threads) - 1;  // 0: ascending
   return context;
 }
 

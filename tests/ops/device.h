@@ -10,8 +10,9 @@ namespace oxrse::test {
 /// The device that the tests of ops run on: the CPU, unless the program (tests/cuda) enters another one. Then f64, in which the truth is
 /// computed, stays on the CPU.
 struct DeviceUnderTest {
-  Cuda* cuda = nullptr;
+  Device* device = nullptr;
   std::uint64_t* order = nullptr;  // the seed of the order in which its threads run
+  Device* memory = nullptr;        // whose memory tensors must be in; null: any will do
 };
 DeviceUnderTest& device_under_test();
 

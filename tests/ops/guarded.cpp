@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "tests/ops/device.h"
+
 namespace oxrse::test {
 namespace {
 
@@ -60,6 +62,14 @@ double rounded(DType type, double value) {
   return visit(type, [&](auto tag) { return to_double(from_double<typename decltype(tag)::type>(value)); });
 }
 
+void Guarded::Release::operator()(std::byte* memory) const {
+  if (Device* device = device_under_test().device; device != nullptr) {
+    device->release(memory);
+  } else {
+    delete[] memory;
+  }
+}
+
 Guarded::Guarded(DType type, const Sizes& sizes, std::int64_t gap, bool aligned) {
   const bool rows = sizes.size() >= 2 && gap > 0;
   const std::int64_t columns = sizes.empty() ? 1 : sizes.back();
@@ -68,11 +78,15 @@ Guarded::Guarded(DType type, const Sizes& sizes, std::int64_t gap, bool aligned)
   std::int64_t count = 1;
   for (const std::int64_t s : padded) count *= s;
   const std::int64_t size = size_of(type);
-  memory_.assign(static_cast<std::size_t>(count * size + 2 * kZone + size), kPattern);
+  bytes_ = static_cast<std::size_t>(count * size + 2 * kZone + size);
+  Device* const device = device_under_test().device;
+  memory_.reset(device != nullptr ? device->allocate(static_cast<std::int64_t>(bytes_)) : new std::byte[bytes_]);
+  if (device != nullptr) device->wait();
+  std::fill_n(memory_.get(), bytes_, kPattern);
   // One element past a multiple of 64 bytes, as a slice of a bigger buffer would be.
-  const auto base = reinterpret_cast<std::uintptr_t>(memory_.data());
+  const auto base = reinterpret_cast<std::uintptr_t>(memory_.get());
   const std::uintptr_t first = (base + 127) / 64 * 64 + (aligned ? 0 : static_cast<std::uintptr_t>(size));
-  view_ = Tensor(memory_.data() + (first - base), type, padded);
+  view_ = Tensor(memory_.get() + (first - base), type, padded);
   if (rows) view_ = view_.slice(-1, 0, columns);
   visit(type, [&](auto tag) {
     const auto start = unwritten<typename decltype(tag)::type>();
@@ -82,6 +96,7 @@ Guarded::Guarded(DType type, const Sizes& sizes, std::int64_t gap, bool aligned)
 
 template <class F>
 void Guarded::each(F&& f) const {
+  if (Device* device = device_under_test().device; device != nullptr) device->wait();
   const std::int64_t size = size_of(view_.dtype());
   std::array<std::int64_t, kMaxRank> at{};
   const std::int64_t count = view_.count();
@@ -116,13 +131,13 @@ void Guarded::set(std::span<const double> values) {
 }
 
 bool Guarded::intact() const {
-  std::vector<bool> element(memory_.size(), false);
+  std::vector<bool> element(bytes_, false);
   each([&](std::int64_t, const std::byte* p) {
-    const auto at = p - memory_.data();
+    const auto at = p - memory_.get();
     std::fill_n(element.begin() + at, size_of(view_.dtype()), true);
   });
-  for (std::size_t i = 0; i < memory_.size(); ++i) {
-    if (!element[i] && memory_[i] != kPattern) return false;
+  for (std::size_t i = 0; i < bytes_; ++i) {
+    if (!element[i] && memory_.get()[i] != kPattern) return false;
   }
   return true;
 }

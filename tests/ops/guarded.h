@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,7 +15,7 @@ using Values = std::vector<double>;
 
 /// A tensor that tells what an op did to it. Every element starts as one certain NaN (-123456789 in i32), so that elements never
 /// written show; zones before, after and between the rows hold a pattern, so that writes outside show. The first element is aligned to
-/// its own size only.
+/// its own size only. Its memory is that of the device under test, and whoever looks at it waits for the device.
 class Guarded {
  public:
   Guarded() = default;  // absent
@@ -45,7 +46,11 @@ class Guarded {
   template <class F>
   void each(F&& f) const;
 
-  std::vector<std::byte> memory_;
+  struct Release {
+    void operator()(std::byte* memory) const;
+  };
+  std::unique_ptr<std::byte, Release> memory_;
+  std::size_t bytes_ = 0;
   Tensor view_;
 };
 

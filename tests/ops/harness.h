@@ -33,7 +33,7 @@ void check_alignment(const OpCase& c);
 
 enum class Passes : std::uint8_t { Forward, Both };
 
-/// Results written into the memory of inputs are those written elsewhere.
+/// With results written into the memory of inputs, all results are those of results written elsewhere.
 void check_in_place(OpCase c, const std::map<std::string, std::string>& in_place, Passes passes = Passes::Both);
 
 /// Write::Add gives what was there plus what Write::Assign gives, for the `results` named; the others are the same.

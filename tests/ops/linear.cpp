@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/ops/activation.h"
 #include "tests/catch.h"
 #include "tests/ops/harness.h"
 
@@ -96,6 +97,40 @@ void check_rows_apart(const OpCase& c) {
   }
 }
 
+/// A layer with GELU on both sides, as an MLP is: hidden = GELU(before), y = hidden w^T + bias, gelu = GELU(y). In one op or in several.
+OpCase gelu_case(const Shape& s, bool fused) {
+  OpCase c{fmt::format("linear with gelu N={} I={} O={}", s.n, s.i, s.o), {}, {}, {}};
+  c.inputs["before"] = normal({s.n, s.i}, 1, 1.5);
+  c.inputs["w"] = normal({s.o, s.i}, 2, 0.3);
+  if (s.bias) c.inputs["bias"] = normal({s.o}, 3);
+  c.inputs["dy"] = normal({s.n, s.o}, 5);
+  c.forward = [=](Run& run) {
+    run.run(ops::Gelu{.y = run.rows_out("hidden", {s.n, s.i}), .x = run.rows_in("before")});
+    const Tensor y = run.rows_out("y", {s.n, s.o}), gelu = run.rows_out("gelu", {s.n, s.o});
+    run.run(Linear{.y = y, .x = run.made("hidden"), .w = run.in("w"), .bias = run.in("bias"), .gelu = fused ? gelu : Tensor()});
+    if (!fused) run.run(ops::Gelu{.y = gelu, .x = y});
+  };
+  c.backward = [=](Run& run) {
+    const Tensor d = run.rows_out("dbefore", {s.n, s.i});
+    const ConstTensor before = run.rows_in("before");
+    run.run(Linear::Backward{.dx = d,
+                             .dw = run.sum_out("dw", run.accumulator(), {s.o, s.i}),
+                             .dy = run.rows_in("dy"),
+                             .x = run.made("hidden"),
+                             .w = run.in("w"),
+                             .before = fused ? before : ConstTensor(),
+                             .to_dw = run.write()});
+    if (!fused) run.run(ops::Gelu::Backward{.dx = d, .dy = d, .x = before});
+  };
+  return c;
+}
+
+Named<double> values_of(const Arrays& arrays) {
+  Named<double> values;
+  for (const auto& [name, array] : arrays) values[name] = array.values;
+  return values;
+}
+
 }  // namespace
 
 TEST_CASE("linear: gradients, types, threads and strides") {
@@ -128,6 +163,23 @@ TEST_CASE("linear: the bits do not depend on the number of threads") {
 }
 
 TEST_CASE("linear: y may be the residual") { check_in_place(linear_case({65, 30, 70}), {{"y", "residual"}}); }
+
+TEST_CASE("linear: GELU beside it is as exact as GELU after it") {
+  for (const Shape& s : {Shape{1, 24, 33}, {33, 17, 5, false}, {70, 64, 48}}) {
+    const OpCase fused = gelu_case(s, true), apart = gelu_case(s, false);
+    check_gradients(fused);
+    check_f32(fused);
+    check_threads(fused);
+    check_strides(fused, DType::F64);
+    check_add(fused, {"dw"});
+    CHECK(values_of(execute(fused, {})) == values_of(execute(apart, {})));
+    for (const DType type : {DType::F32, DType::BF16, DType::F16}) {
+      const OpCase same = rounded_to(type, apart);
+      const Named<double> exact = values_of(execute(same, {})), naive = values_of(execute(same, {.type = type}));
+      check_against_naive(fused.name + " " + std::string(name_of(type)), execute(rounded_to(type, fused), {.type = type}), naive, exact);
+    }
+  }
+}
 
 TEST_CASE("linear: no rows give zero gradients") {
   const OpCase c = linear_case({0, 5, 7});
@@ -172,6 +224,18 @@ TEST_CASE("linear: cost and errors") {
   bad = good;
   bad.residual = tensor({2, 4});
   check_error([&] { check(bad); }, {"linear", "residual", "f32(2, 5)", "f32(2, 4)"});
+  Linear activated = good;
+  activated.gelu = tensor({2, 5});
+  CHECK(check(activated).flops == 2 * 2 * 3 * 5 + check(ops::Gelu{.y = tensor({2, 5}), .x = tensor({2, 5})}).flops);
+  activated.residual = tensor({2, 5});
+  check_error([&] { check(activated); }, {"linear", "gelu and residual"});
+  activated.residual = {};
+  activated.gelu = tensor({2, 4});
+  check_error([&] { check(activated); }, {"linear", "gelu", "f32(2, 5)", "f32(2, 4)"});
+  Linear::Backward added{.dx = tensor({2, 3}), .dy = tensor({2, 5}), .x = {}, .w = tensor({5, 3}), .before = tensor({2, 3})};
+  CHECK_NOTHROW(check(added));
+  added.to_dx = Write::Add;
+  check_error([&] { check(added); }, {"linear.backward", "before", "dx"});
   Linear::Backward none{};
   none.dy = tensor({2, 5});
   check_error([&] { check(none); }, {"linear.backward", "dx", "dw", "dbias"});

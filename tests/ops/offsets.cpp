@@ -19,7 +19,7 @@ Tensor far_rows(Arena& arena) { return arena.make(DType::BF16, {2, kApart}, Memo
 }  // namespace
 
 TEST_CASE("rows more than 2^31 elements apart") {
-  Arena arena = Arena::allocated(2 * 2 * kApart + (1 << 20));
+  Arena arena = Arena::allocated(2 * 2 * kApart + (1 << 20), device_under_test().memory);
   Context context = context_for(DType::BF16);
   const Tensor table = far_rows(arena);
   const Tensor near = arena.make(DType::BF16, {2, kColumns}, Memory::Workspace);
@@ -36,10 +36,12 @@ TEST_CASE("rows more than 2^31 elements apart") {
   }
 
   ops::run(context, ops::Embedding{.y = near, .ids = ids.view(), .table = table});
+  context.wait();
   for (std::int64_t i = 0; i < 2 * kColumns; ++i) CHECK(static_cast<float>(near.data<bf16>()[i]) == swapped[static_cast<std::size_t>(i)]);
 
   ops::run(context, ops::RmsNorm{.y = table, .rstd = rstd.view(), .x = table, .w = w.view()});
   ops::run(context, ops::Gelu{.y = near, .x = table});
+  context.wait();
   // Row 1 holds 49 ... 96: its root mean square is close to 74.
   CHECK(static_cast<float>(table.slice(0, 1, 2).data<bf16>()[0]) == Approx(2 * 49 / 73.8).epsilon(0.01));
   CHECK(static_cast<float>(near.data<bf16>()[kColumns]) == Approx(1.204).epsilon(0.01));

@@ -8,27 +8,25 @@
 #include "engine/ops/optimizer.h"
 #include "tests/catch.h"
 #include "tests/ops/device.h"
+#include "tests/ops/guarded.h"
 
 using namespace oxrse;
 
 namespace {
 
 /// x rounded after `updates` updates of the parameter `stream`.
-std::vector<float> rounded(std::vector<float> x, std::uint64_t stream, double updates, int threads = 1) {
-  const auto count = static_cast<std::int64_t>(x.size());
-  std::vector<bf16> y(x.size());
-  std::vector<double> control(ops::kControlColumns, 0);
-  control[ops::kUpdates] = updates;
+std::vector<float> rounded(const std::vector<float>& values, std::uint64_t stream, double updates, int threads = 1) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  const test::Guarded y(DType::BF16, {count});
+  test::Guarded x(DType::F32, {count}), control(DType::F64, {ops::kControlColumns});
+  x.set(test::Values(values.begin(), values.end()));
+  test::Values numbers(ops::kControlColumns, 0);
+  numbers[ops::kUpdates] = updates;
+  control.set(numbers);
   Context context = test::context_for(DType::BF16, threads);
-  const auto bytes = [](auto& v) { return reinterpret_cast<std::byte*>(v.data()); };
-  ops::run(context, ops::RoundAtRandom{.y = Tensor(bytes(y), DType::BF16, {count}),
-                                       .x = Tensor(bytes(x), DType::F32, {count}),
-                                       .control = Tensor(bytes(control), DType::F64, {ops::kControlColumns}),
-                                       .seed = 5,
-                                       .stream = stream});
-  std::vector<float> result;
-  for (const bf16 v : y) result.push_back(static_cast<float>(v));
-  return result;
+  ops::run(context, ops::RoundAtRandom{.y = y.view(), .x = x.view(), .control = control.view(), .seed = 5, .stream = stream});
+  const test::Values result = y.values();
+  return {result.begin(), result.end()};
 }
 
 std::vector<float> normal(std::int64_t count) {

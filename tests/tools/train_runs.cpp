@@ -427,6 +427,16 @@ TEST_CASE("one process at a time in a run directory", "[train]") {
   check_done(run.train());
 }
 
+TEST_CASE("a run on a GPU that is not there ends in one error, before there is a run directory") {
+  if (fs::exists("/proc/driver/nvidia/gpus")) return;
+  const Run run;
+  const CommandResult result = run.train("--set 'run.device=\"cuda\"'");
+  CHECK(result.exit_code == 1);
+  CHECK_THAT(result.err, Contains("error: run.device \"cuda\"") && Contains("\"cpu\""));
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  CHECK_FALSE(fs::exists(run.path("run")));
+}
+
 TEST_CASE("a run on the emulated GPU has the losses of the CPU; where it was left out, the error says so") {
   const Run run;
   const std::string options = "--set train.steps=2 --set checkpoint.every=0 ";

@@ -76,7 +76,8 @@ inline Config documents_config(const std::filesystem::path& jsonl) {
 /// A config, its data and a training that starts with the initial weights.
 class Fixture {
  public:
-  explicit Fixture(Config config, int threads = 1, comm::Communicator* ranks = nullptr) : config_(std::move(config)) {
+  explicit Fixture(Config config, int threads = 1, comm::Communicator* ranks = nullptr, Device* device = nullptr)
+      : config_(std::move(config)), arena_(Arena::allocated(std::int64_t{64} << 20, device)) {
     if (!config_.data.train.is_string() || config_.data.train.get<std::string>().empty()) {
       write_shard(directory_ / "tokens.bin", learnable_tokens(12 * 6 * 12 + 1, 31));
       config_.data.train = (directory_ / "tokens.bin").string();
@@ -89,6 +90,7 @@ class Fixture {
         {.context = config_.train.context, .seed = static_cast<std::uint64_t>(config_.run.seed), .vocab = model_.vocab});
     context_.cpu.threads = threads;
     context_.arena = &arena_;
+    context_.device = device;
     training_ = std::make_unique<Training>(context_, config_, model_, ranks);
     training_->initialize();
   }
@@ -120,7 +122,7 @@ class Fixture {
   Config config_;
   nn::ModelConfig model_;
   io::TrainingData data_;
-  Arena arena_ = Arena::allocated(std::int64_t{64} << 20);
+  Arena arena_;
   Context context_;
   std::unique_ptr<Training> training_;
 };

@@ -138,7 +138,11 @@ void examine_libraries(DoctorReport& report) {
   report.ok("others", "fmt {}.{}.{}, nlohmann/json {}.{}.{}, CLI11 {}, xxHash {}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
             FMT_VERSION % 100, NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH, CLI11_VERSION,
             XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE);
-  report.note("CUDA", "{}", build.cuda);
+  if (build.cuda.starts_with("built in")) {
+    report.ok("CUDA", "{}: run.device \"cuda\"", build.cuda);
+  } else {
+    report.note("CUDA", "{}", build.cuda);
+  }
   if (build.cuda_emulation.starts_with("built in")) {
     report.ok("CUDA kernels", "on the CPU: run.device \"cuda-emulated\", for tests and debugging");
   } else {

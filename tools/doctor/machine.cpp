@@ -10,6 +10,9 @@
 #include <optional>
 #include <sstream>
 
+#include "cuda/devices.h"
+#include "engine/core/build_info.h"
+#include "engine/core/error.h"
 #include "tools/doctor/report.h"
 
 namespace oxrse::tools {
@@ -132,6 +135,14 @@ fs::path cache_directory() {
 }
 
 void examine_gpus(DoctorReport& report) {
+  if (build_info().cuda.starts_with("built in")) {
+    try {
+      for (const std::string& gpu : cuda::describe_gpus()) report.ok("GPU", "{}", gpu);
+    } catch (const Error& error) {
+      report.note("GPU", "none can be used: {}", error.what());
+    }
+    return;
+  }
   std::error_code error;
   int count = 0;
   for (const auto& gpu : fs::directory_iterator("/proc/driver/nvidia/gpus", error)) count += gpu.is_directory() ? 1 : 0;
@@ -139,7 +150,7 @@ void examine_gpus(DoctorReport& report) {
     report.note("GPU", "no NVIDIA GPU (no driver in /proc/driver/nvidia): the CPU is used");
     return;
   }
-  report.note("GPU", "{} NVIDIA GPU(s) here stay unused: GPU kernels are not built in", count);
+  report.note("GPU", "{} NVIDIA GPU(s) here stay unused: device cuda is not built in", count);
 }
 
 }  // namespace

@@ -1,0 +1,50 @@
+// Whole training steps on a GPU of the stand-in: only what was waited for can be read, and steps are graphs.
+#include "cuda/emulation/device.h"
+#include "cuda/emulation/stand_in.h"
+#include "cuda/kernels/table.h"
+#include "cuda/runtime/gpu.h"
+#include "tests/catch.h"
+#include "tests/train/fixture.h"
+
+using namespace oxrse;
+using train::testing::Fixture;
+
+namespace {
+
+train::Config config_of_steps() {
+  train::Config config = train::testing::tiny_config();
+  config.train.global_batch = 4;
+  config.precision.compute = "bf16";
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("training on a GPU that does nothing before it must gives the bits of the emulation, at every step") {
+  cuda_emulated::Device emulated;
+  cuda_emulated::StandIn api;
+  cuda::Gpu gpu("cuda", cuda_emulated::kernel_table(), api, 0, {});
+  Fixture expected(config_of_steps(), 1, nullptr, &emulated), got(config_of_steps(), 1, nullptr, &gpu);
+  for (std::int64_t i = 0; i < 4; ++i) {
+    INFO("step " << i);
+    const train::StepReport a = expected.step(i), b = got.step(i);
+    CHECK(b.loss == a.loss);
+    CHECK(b.grad_norm == a.grad_norm);
+    CHECK(b.lr == a.lr);
+    CHECK(b.valid_tokens == a.valid_tokens);
+    CHECK(got.bits() == expected.bits());
+  }
+  CHECK(api.calls["launch"] == 3);
+  CHECK(api.calls["instantiate"] == 1);
+  const train::Evaluation a = expected.training().evaluate(&expected.data(), 3), b = got.training().evaluate(&got.data(), 3);
+  CHECK(b.loss == a.loss);
+  CHECK(b.valid_tokens == a.valid_tokens);
+}
+
+TEST_CASE("training on the emulated GPU follows the CPU in f32") {
+  train::Config config = config_of_steps();
+  config.precision.compute = "f32";
+  cuda_emulated::Device emulated;
+  Fixture cpu(config), gpu(config, 1, nullptr, &emulated);
+  for (std::int64_t i = 0; i < 3; ++i) CHECK(gpu.step(i).loss == Approx(cpu.step(i).loss).epsilon(2e-5));
+}
