@@ -53,17 +53,19 @@ class OpTimes {
 
 }  // namespace
 
-train::Plan plan_train(train::Config config) {
+train::Plan plan_train(train::Config config, comm::Communicator* ranks) {
   require(!config.model.is_null(), "a benchmark needs the key model of its config; weights of run.init are not read");
   config.checkpoint.async = false;  // nothing is saved, so no copies are kept
-  train::Plan plan = train::make_plan(config, train::resolve_model(config, config.data.bpe_vocab.value_or(0)));
+  train::Plan plan = train::make_plan(config, train::resolve_model(config, config.data.bpe_vocab.value_or(0)), ranks);
   train::require_fits(plan, config);
   return plan;
 }
 
-TrainResult run_train(const train::Config& config, const train::Plan& plan, std::int64_t steps, const Cpu& cpu, Report& report) {
+TrainResult run_train(const train::Config& config, const train::Plan& plan, std::int64_t steps, const Cpu& cpu, Report& report,
+                      comm::Communicator* ranks) {
   constexpr std::int64_t kWarmUp = 2;
   TrainResult result;
+  result.ranks = plan.ranks;
   result.tokens = static_cast<double>(config.train.global_batch * config.train.context);
   result.planned_bytes = plan.total_bytes();
   result.model_flops = plan.model_flops;
@@ -71,23 +73,25 @@ TrainResult run_train(const train::Config& config, const train::Plan& plan, std:
   {
     Arena arena = Arena::allocated(plan.memory.total());
     Context context{.mode = Mode::Run, .cpu = cpu, .arena = &arena, .log = nullptr};
-    train::Training training(context, config, plan.model);
+    train::Training training(context, config, plan.model, ranks);
     training.initialize();
     const RandomTokens data(plan.model.vocab);
-    std::vector<double> seconds;
+    std::vector<double> seconds, comm_seconds;
     double processor = 0;
     for (std::int64_t i = 0; i < kWarmUp + steps; ++i) {
       if (i == kWarmUp) processor = processor_seconds();
       OpLog log;
       context.log = &log;
       const auto start = std::chrono::steady_clock::now();
-      training.step(&data, i);
+      const train::StepReport step = training.step(&data, i);
       if (i < kWarmUp) continue;
+      comm_seconds.push_back(step.comm_ms / 1e3);
       seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
       times.add(log);
     }
     result.processor_seconds = (processor_seconds() - processor) / static_cast<double>(steps);
     result.step = summarize(std::move(seconds));
+    result.comm_seconds = summarize(std::move(comm_seconds)).median;
     result.resident_bytes = train::resident_bytes();
   }
   times.add_rows(config.compute_type(), report);
@@ -106,7 +110,12 @@ std::string describe(const TrainResult& r, const Report& report) {
   text += fmt::format(
       "\nstep        {:.1f} ms (p20 {:.1f}, p80 {:.1f}, least {:.1f}; {} steps), {:.0f} tokens/s, {:.0f} GFLOP/s of the model\n",
       r.step.median * 1e3, r.step.p20 * 1e3, r.step.p80 * 1e3, r.step.least * 1e3, r.step.count, r.tokens_per_s(),
-      r.model_flops / r.step.median * 1e-9);
+      r.model_flops * r.ranks / r.step.median * 1e-9);
+  if (r.ranks > 1) {
+    text += fmt::format(
+        "ranks       {}, of which the first is shown; communication takes it {:.1f} ms of the step ({:.1f}%) that are not hidden\n",
+        r.ranks, r.comm_seconds * 1e3, 100 * r.comm_seconds / r.step.median);
+  }
   text += fmt::format("processors  {:.1f} ms a step, all threads together\n", r.processor_seconds * 1e3);
   text += fmt::format("ops         {:.1f} ms of the step ({:.1f}%)\n", in_ops * 1e3, 100 * in_ops / r.step.median);
   text += fmt::format("products    {:.1f} ms alone at their best, {:.0f} GFLOP/s\n", r.gemm_seconds * 1e3,
@@ -123,6 +132,8 @@ Json to_json(const TrainResult& r) {
           {"p80_ms", r.step.p80 * 1e3},
           {"least_ms", r.step.least * 1e3},
           {"steps", r.step.count},
+          {"ranks", r.ranks},
+          {"comm_ms", r.comm_seconds * 1e3},
           {"tokens", r.tokens},
           {"tokens_per_s", r.tokens_per_s()},
           {"processor_ms", r.processor_seconds * 1e3},

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "benchmarks/report.h"
+#include "comm/communicator.h"
 #include "engine/train/config.h"
 #include "engine/train/plan.h"
 
@@ -12,25 +13,29 @@ namespace oxrse::bench {
 /// What a training step costs and where its time goes.
 struct TrainResult {
   std::string model;
+  int ranks = 1;                 // what is said of one is of the first
   Samples step;                  // seconds of whole steps
-  double tokens = 0;             // of a step
+  double comm_seconds = 0;       // of a step, median: communication that computing did not hide, and waiting for other ranks
+  double tokens = 0;             // of a step of all ranks
   double processor_seconds = 0;  // of all threads, a step: what it would take to wait for on a machine that nobody else uses, times threads
   double gemm_seconds = 0;       // the step's matrix products alone, at their best
-  double gemm_flops = 0, model_flops = 0;
-  std::int64_t planned_bytes = 0;   // tensors and process
-  std::int64_t resident_bytes = 0;  // after the steps, when everything they need has been touched
+  double gemm_flops = 0, model_flops = 0;  // of one rank
+  std::int64_t planned_bytes = 0;          // tensors and process
+  std::int64_t resident_bytes = 0;         // after the steps, when everything they need has been touched
 
   [[nodiscard]] double tokens_per_s() const { return tokens / step.median; }
   /// Time the products take alone / time of the step.
   [[nodiscard]] double efficiency() const { return gemm_seconds / step.median; }
 };
 
-/// The plan of the config's step; data.bpe_vocab fills in for a tokenizer. An Error when it does not fit the memory of this machine.
-train::Plan plan_train(train::Config config);
+/// The plan of one of `ranks` (absent: there is one) for the config's step; data.bpe_vocab fills in for a tokenizer. An Error when it does
+/// not fit the memory of this machine.
+train::Plan plan_train(train::Config config, comm::Communicator* ranks = nullptr);
 
 /// Trains the planned model on random tokens for `steps` steps and adds a row for every op of the step (mode "step"), then times the
-/// products alone.
-TrainResult run_train(const train::Config& config, const train::Plan& plan, std::int64_t steps, const Cpu& cpu, Report& report);
+/// products alone. All ranks call it.
+TrainResult run_train(const train::Config& config, const train::Plan& plan, std::int64_t steps, const Cpu& cpu, Report& report,
+                      comm::Communicator* ranks = nullptr);
 
 std::string describe(const TrainResult& result, const Report& report);
 Json to_json(const TrainResult& result);

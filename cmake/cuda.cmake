@@ -1,6 +1,6 @@
 # Room cuda: the kernels, compiled by nvcc for GPUs and by g++ for the emulation, which provides what nvcc would. Both may be in one
 # program: cuda/portable.h.
-add_library(oxrse_cuda STATIC cuda/devices.cpp)
+add_library(oxrse_cuda STATIC cuda/devices.cpp cuda/collectives.cpp)
 target_link_libraries(oxrse_cuda PUBLIC oxrse_options oxrse_ops)
 file(GLOB kernels CONFIGURE_DEPENDS cuda/kernels/*.cu)
 
@@ -26,7 +26,7 @@ if(OXRSE_CUDA_EMULATION_STATUS MATCHES "^built in")
   target_link_libraries(oxrse_cuda PUBLIC oxrse_cuda_emulated)
 endif()
 
-# OXRSE_CUDA=ON: the kernels by nvcc. Nothing launches them yet, so they are compiled and not linked into a program.
+# OXRSE_CUDA=ON: the kernels by nvcc. Only those of collectives are launched, with NCCL; the others are compiled and not linked into a program.
 if(OXRSE_CUDA STREQUAL "ON")
   set(CMAKE_CUDA_COMPILER ${OXRSE_NVCC})
   set(CMAKE_CUDA_ARCHITECTURES ${OXRSE_CUDA_ARCHITECTURES})
@@ -34,12 +34,22 @@ if(OXRSE_CUDA STREQUAL "ON")
   if(CCACHE)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
   endif()
+  set(collectives ${CMAKE_SOURCE_DIR}/cuda/kernels/collectives.cu)
+  list(REMOVE_ITEM kernels ${collectives})
   add_library(oxrse_cuda_kernels OBJECT ${kernels})
-  target_include_directories(oxrse_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR})
-  target_link_libraries(oxrse_cuda_kernels PRIVATE fmt::fmt)
+  add_library(oxrse_cuda_collectives OBJECT ${collectives} cuda/launch.cu)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know that nvcc 13 has it
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
-  set_target_properties(oxrse_cuda_kernels PROPERTIES CUDA_STANDARD 20)
-  # The same in tools/cuda_resources.sh. fmt 9 takes nvcc for a compiler without constexpr.
-  target_compile_options(oxrse_cuda_kernels PRIVATE -O3 --expt-relaxed-constexpr -DFMT_USE_CONSTEXPR=1)
+  foreach(target oxrse_cuda_kernels oxrse_cuda_collectives)
+    target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
+    target_link_libraries(${target} PRIVATE fmt::fmt)
+    set_target_properties(${target} PROPERTIES CUDA_STANDARD 20)
+    # The same in tools/cuda_resources.sh. fmt 9 takes nvcc for a compiler without constexpr.
+    target_compile_options(${target} PRIVATE -O3 --expt-relaxed-constexpr -DFMT_USE_CONSTEXPR=1)
+  endforeach()
+  if(OXRSE_NCCL_STATUS MATCHES "^built in")
+    target_sources(oxrse_cuda PRIVATE $<TARGET_OBJECTS:oxrse_cuda_collectives>)
+    target_link_libraries(oxrse_cuda PUBLIC ${OXRSE_CUDART_LIBRARY})
+    target_compile_definitions(oxrse_cuda PRIVATE OXRSE_HAVE_CUDA_COLLECTIVES)
+  endif()
 endif()

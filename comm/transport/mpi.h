@@ -5,14 +5,21 @@
 
 #include "comm/failure/guard.h"
 #include "comm/transport/transport.h"
+#include "engine/core/error.h"
 
 namespace oxrse::comm {
+
+/// An Error that one of the ranks has printed already: the process only has to end with it.
+class ReportedError : public Error {
+ public:
+  using Error::Error;
+};
 
 /// MPI from its start to its end. Without MPI in the build, or without a launcher, there is one rank and MPI is not started at all.
 class MpiSession {
  public:
   /// Starts MPI where a launcher has set this process up for it. An Error says so when a launcher started several tasks that do not know of
-  /// each other, and how to start them.
+  /// each other, and how to start them; a ReportedError on all tasks but one.
   MpiSession();
   /// Ends MPI. While an exception is on its way it does not, because other ranks may never get there: the process is about to exit with an
   /// error, and launchers end the others.
@@ -42,6 +49,7 @@ class MpiSession {
   static double time_all_reduce(float* data, std::int64_t count);
 
  private:
+  void require_connected() const;
   void find_machines();
   void join_guards();
 
