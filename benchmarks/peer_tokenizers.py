@@ -156,7 +156,7 @@ def main():
         return m / q
 
     def mb_per_s(runs, key):
-        return [r["bytes" if "bytes" in r else "encode_bytes"] / r[key] / 1e6 for r in runs]
+        return [r["encode_bytes" if "encode_bytes" in r else "bytes"] / r[key] / 1e6 for r in runs]
 
     row("training, wall s", [r["train_s"] for r in ours], [r["train_s"] for r in trained], faster)
     row("training, processor s", [r["train_cpu_s"] for r in ours], [r["train_cpu_s"] for r in trained], faster)

@@ -223,8 +223,8 @@ void Watch::report(const std::string& text, bool graceful, std::int64_t time) {
   events_.push_back({time, text});
 }
 
-/// The first death is the likely cause of the others. Which one was first is told by the guards' own clocks, so the next ones are named
-/// too: on a busy machine a guard may have noticed late.
+/// The first death is usually the cause of the others, but the next ones are named too: what is known is when guards noticed, and a rank
+/// whose MPI library gives up because its peer is gone can end before the guard of that peer has noticed anything.
 void Watch::print_events() {
   if (events_.empty()) return;
   std::stable_sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) { return a.time < b.time; });
@@ -232,9 +232,10 @@ void Watch::print_events() {
       fmt::format("error: {}; all ranks end. The same command again goes on from the last checkpoint\n", events_.front().text);
   for (std::size_t i = 1; i < std::min(events_.size(), kNamed); ++i) {
     const double later_ms = static_cast<double>(events_[i].time - events_[0].time) * 1e-6;
-    lines += fmt::format("       {:.1f} ms later, probably because of it: {}\n", later_ms, events_[i].text);
+    lines += fmt::format("       {:.1f} ms later: {}\n", later_ms, events_[i].text);
   }
   if (events_.size() > kNamed) lines += fmt::format("       and {} more\n", events_.size() - kNamed);
+  if (events_.size() > 1) lines += "       The first to be noticed is not always the cause of the others.\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, lines.data(), lines.size());
 }
 

@@ -60,7 +60,7 @@ TEST_CASE("a rank that is killed at any phase ends all within seconds, named wit
     INFO(phase.what << "\n" << killed.result.err);
     CHECK(killed.result.exit_code != 0);
     CHECK(killed.seconds < 10);
-    // Named first, or on a busy machine beside one that the launcher ended because of it.
+    // Named first, or beside one that its MPI library ended because of it and whose end was noticed before.
     CHECK_THAT(killed.result.err, Contains("error: rank ") && Contains(fmt::format("rank {} (host ", phase.victim)) &&
                                       Contains(fmt::format("process {}) died ", killed.process)) && Contains(" operation"));
     for (int r = 0; r < kRanks; ++r) CHECK(process_of_rank(r, run.path("run")) == 0);

@@ -49,9 +49,10 @@ class Cluster {
   /// The output and error of a command of Slurm, and its exit code.
   [[nodiscard]] CommandResult run(const std::string& command) const {
     const std::string out = (directory_ / "out").string(), err = (directory_ / "err").string();
+    io::put(directory_ / "command", command);
     const int status =
-        std::system(fmt::format("export SLURM_CONF='{}/slurm.conf' OMP_NUM_THREADS=1 OXRSE='{}'; ({}) >'{}' 2>'{}' </dev/null", path(),
-                                OXRSE_BINARY, command, out, err)
+        std::system(fmt::format("SLURM_CONF='{}/slurm.conf' OMP_NUM_THREADS=1 OXRSE='{}' timeout -k 10 300 sh '{}' >'{}' 2>'{}' </dev/null",
+                                path(), OXRSE_BINARY, (directory_ / "command").string(), out, err)
                         .c_str());
     return {WEXITSTATUS(status), contents(out), contents(err)};
   }
