@@ -1,4 +1,4 @@
-# The NCCL transport is compiled once for each NCCL there is: the real one, and the stand-in of tests/comm/stand_in.
+# The NCCL transport is compiled once for each NCCL there is: the real one, and the stand-in of tests/comm/nccl/stand_in.
 file(GLOB nccl_sources CONFIGURE_DEPENDS comm/transport/nccl*.cpp)
 add_library(oxrse_nccl STATIC ${nccl_sources})
 target_link_libraries(oxrse_nccl PUBLIC oxrse_comm)
@@ -15,9 +15,9 @@ elseif(OXRSE_NCCL_FOUND AND OXRSE_TESTS)
 endif()
 
 if(OXRSE_TESTS)
-  file(GLOB stand_in_sources CONFIGURE_DEPENDS tests/comm/stand_in/*.cpp)
+  file(GLOB stand_in_sources CONFIGURE_DEPENDS tests/comm/nccl/stand_in/*.cpp)
   add_library(oxrse_nccl_stand_in OBJECT ${nccl_sources} ${stand_in_sources})
-  target_include_directories(oxrse_nccl_stand_in BEFORE PUBLIC tests/comm/stand_in)
+  target_include_directories(oxrse_nccl_stand_in BEFORE PUBLIC tests/comm/nccl/stand_in)
   target_compile_definitions(oxrse_nccl_stand_in PRIVATE OXRSE_HAVE_NCCL)
   target_link_libraries(oxrse_nccl_stand_in PUBLIC oxrse_comm)
 endif()

@@ -44,7 +44,7 @@ Result run_self(int ranks, const std::string& tag, const std::string& environmen
 
 TEST_CASE("over MPI: every algorithm on every type and size", "[.mpi-collectives]") {
   MpiSession session;
-  if (session.size() == 1) return;
+  REQUIRE(session.size() > 1);
   Communicator ranks(session.transport(), {});
   const Tally all = all_collectives(ranks, {DType::F32, DType::BF16, DType::F16, DType::F64}), large = large_sums(ranks);
   CHECK(all.wrong == 0);
@@ -58,7 +58,7 @@ TEST_CASE("over MPI: every algorithm on every type and size", "[.mpi-collectives
 
 TEST_CASE("over MPI: a rank calls something else", "[.mpi-disagreement]") {
   MpiSession session;
-  if (session.size() == 1) return;
+  REQUIRE(session.size() > 1);
   Communicator ranks(session.transport(), {.choice = {}, .timeout_s = 60, .query_s = 0.1});
   const Disagreement& d = disagreements().at(std::strtoul(std::getenv("OXRSE_TEST_DISAGREEMENT"), nullptr, 10));
   try {
@@ -86,7 +86,8 @@ TEST_CASE("over MPI, ranks that call different things are named, with what they 
     const Result result = run_self(3, ".mpi-disagreement", fmt::format("OXRSE_TEST_DISAGREEMENT={}", i));
     INFO(result.text);
     CHECK(result.status != 0);
-    CHECK_THAT(result.text, Contains("error: ") && Contains(d.text + " (test) on rank ") && Contains(d.text_of_1) &&
-                                Contains("on rank 1 (host ") && Contains("same operations in the same order"));
+    CHECK_THAT(result.text, Contains("error: ") && Contains(d.text) && Contains(d.text_of_1) && Contains("(test) on rank 1 (host ") &&
+                                (Contains("(test) on rank 0 (host ") || Contains("(test) on rank 2 (host ")) &&
+                                Contains("same operations in the same order"));
   }
 }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/core/error.h"
-#include "tests/comm/stand_in/stand_in.h"
+#include "tests/comm/nccl/stand_in/stand_in.h"
 
 using namespace oxrse;
 using namespace oxrse::comm;

@@ -8,8 +8,8 @@
 
 #include "tests/catch.h"
 #include "tests/comm/cases.h"
-#include "tests/comm/nccl_ranks.h"
-#include "tests/comm/stand_in/stand_in.h"
+#include "tests/comm/nccl/ranks.h"
+#include "tests/comm/nccl/stand_in/stand_in.h"
 #include "tests/comm/vector.h"
 
 using namespace oxrse;
@@ -65,9 +65,9 @@ TEST_CASE("ranks without a GPU of their own are refused on all ranks", "[comm][n
 TEST_CASE("a call that fails is named with rank and operation, on all ranks", "[comm][nccl]") {
   struct Case {
     stand_in::Failure failure;
-    std::string text;
+    const char* text;
   };
-  const std::vector<Case> cases = {
+  const Case cases[] = {
       {{"ncclSend", 1, ncclSystemError}, "ncclSend on GPU 1: unhandled system error (the stand-in was told to)"},
       {{"ncclRecv", 1, ncclInvalidArgument, 1}, "ncclRecv on GPU 1: invalid argument"},
       {{"ncclGroupEnd", 1, ncclUnhandledCudaError}, "ncclGroupEnd on GPU 1: unhandled cuda error"},

@@ -1,9 +1,9 @@
-#include "tests/comm/nccl_ranks.h"
+#include "tests/comm/nccl/ranks.h"
 
 #include "comm/transport/nccl.h"
 #include "cuda/collectives.h"
+#include "tests/comm/nccl/stand_in/stand_in.h"
 #include "tests/comm/ranks.h"
-#include "tests/comm/stand_in/stand_in.h"
 
 namespace oxrse::comm::testing {
 namespace {

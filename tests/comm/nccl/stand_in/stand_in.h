@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/core/tensor.h"
@@ -14,7 +14,7 @@ namespace oxrse::comm::stand_in {
 
 /// A call that does not work on a device, the first `after` times left out. "async" is an error that NCCL reports later.
 struct Failure {
-  std::string call;
+  std::string_view call;
   int device = 0;
   int code = 0;  // what it returns
   int after = 0;
@@ -41,7 +41,7 @@ cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 /// Where the elements of a tensor in a device's memory are for the CPU. Throws when they are not all in one allocation of the device.
 std::byte* host_address(const void* memory, std::size_t bytes, int device);
 /// What `call` has to return, 0 when it shall work.
-int failure_of(const std::string& call, int device);
+int failure_of(std::string_view call, int device);
 
 /// The device of the calling thread, among all.
 int current_device();

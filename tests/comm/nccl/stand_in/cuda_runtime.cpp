@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/core/error.h"
-#include "tests/comm/stand_in/stand_in.h"
+#include "tests/comm/nccl/stand_in/stand_in.h"
 
 using namespace oxrse;
 using namespace oxrse::comm;
@@ -119,7 +119,7 @@ std::int64_t Machine::most_allocated() {
 
 int current_device() { return first_visible + current; }
 
-int failure_of(const std::string& call, int device) {
+int failure_of(std::string_view call, int device) {
   Devices& all = devices();
   const std::lock_guard lock(all.mutex);
   for (Failure& f : all.failures) {
