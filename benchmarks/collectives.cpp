@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "comm/memory.h"
 #include "comm/reduce.h"
 
 namespace oxrse::bench {
@@ -24,33 +25,6 @@ float expected(const comm::Request& r, int rank, std::int64_t i) {
   for (int p = 0; p < r.ranks(); ++p) sum += element(p, i);
   return sum;
 }
-
-/// Memory that ranks communicate from: their own or their GPUs'.
-class Memory {
- public:
-  Memory(comm::DeviceTransport* device, std::int64_t bytes)
-      : device_(device), host_(static_cast<std::size_t>(bytes)), data_(device == nullptr ? host_.data() : device->allocate(bytes)) {}
-  ~Memory() {
-    if (device_ != nullptr) device_->release(data_);
-  }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-
-  [[nodiscard]] std::byte* data() { return data_; }
-  /// What `upload` puts there and `download` has got from there.
-  std::vector<std::byte>& host() { return host_; }
-  void upload() {
-    if (device_ != nullptr) device_->copy(data_, host_.data(), std::ssize(host_));
-  }
-  void download() {
-    if (device_ != nullptr) device_->copy(host_.data(), data_, std::ssize(host_));
-  }
-
- private:
-  comm::DeviceTransport* device_;
-  std::vector<std::byte> host_;
-  std::byte* data_;
-};
 
 /// The buffers of a rank, filled for a request.
 class Buffers {
@@ -96,7 +70,7 @@ class Buffers {
   DType type_;
   int rank_;
   bool on_device_;
-  Memory in_, out_;
+  comm::MirroredMemory in_, out_;
   std::vector<float> work_;
 };
 

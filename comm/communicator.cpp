@@ -11,6 +11,8 @@
 #include <span>
 #include <utility>
 
+#include "comm/memory.h"
+
 namespace oxrse::comm {
 namespace {
 
@@ -407,32 +409,6 @@ void Communicator::barrier(const char* what, bool limited) {
 
 namespace {
 
-/// Memory for measurements, of zeros: the GPU's where there is one.
-class MeasuredMemory {
- public:
-  MeasuredMemory(DeviceTransport* device, std::int64_t bytes) : device_(device), host_(static_cast<std::size_t>(bytes)) {
-    if (device_ == nullptr) return;
-    memory_ = device_->allocate(bytes);
-    device_->copy(memory_, host_.data(), bytes);
-  }
-  ~MeasuredMemory() {
-    if (device_ != nullptr) device_->release(memory_);
-  }
-  MeasuredMemory(const MeasuredMemory&) = delete;
-  MeasuredMemory& operator=(const MeasuredMemory&) = delete;
-
-  /// Of an f32 operation in place.
-  Operands operands() {
-    std::byte* data = device_ == nullptr ? host_.data() : memory_;
-    return {.type = DType::F32, .inputs = {data}, .output = data, .on_device = device_ != nullptr};
-  }
-
- private:
-  DeviceTransport* device_;
-  std::vector<std::byte> host_;
-  std::byte* memory_ = nullptr;
-};
-
 /// A plan of one local action on two halves of `count` elements.
 std::shared_ptr<const Plan> local_plan(Action::Kind kind, std::int64_t count) {
   const Range to{Buffer::Output, 0, 0, count}, from{Buffer::Output, 0, count, count};
@@ -446,11 +422,12 @@ std::shared_ptr<const Plan> local_plan(Action::Kind kind, std::int64_t count) {
 
 double Communicator::least_seconds(const std::shared_ptr<const Plan>& plan, std::int64_t count) {
   constexpr int kTimes = 20;
-  MeasuredMemory memory(device_.get(), count * size_of(DType::F32));
+  const MirroredMemory memory(device_.get(), count * size_of(DType::F32));
+  const Operands operands{.type = DType::F32, .inputs = {memory.data()}, .output = memory.data(), .on_device = device_ != nullptr};
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kTimes; ++i) {
     const auto begin = Clock::now();
-    wait(start(plan, memory.operands(), "measurement"));
+    wait(start(plan, operands, "measurement"));
     least = std::min(least, std::chrono::duration<double>(Clock::now() - begin).count());
   }
   return least;

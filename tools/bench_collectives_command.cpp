@@ -8,6 +8,7 @@
 
 #include "benchmarks/collectives.h"
 #include "comm/checker.h"
+#include "comm/report.h"
 #include "comm/transport/nccl.h"
 #include "comm/transport/threads.h"
 #include "cuda/collectives.h"
@@ -88,22 +89,19 @@ void measure_on_threads(const Options& options, const std::function<void(const b
 
 void measure_on_processes(comm::MpiSession& session, Options& options, const std::function<void(const bench::CollectiveRow&)>& show) {
   const std::string& transport = options.transport;
-  if (transport == "nccl") require(comm::nccl_status().starts_with("built in"), "--transport nccl: NCCL is {}", comm::nccl_status());
   require(session.size() > 1, "--transport {}: one rank only; start several with mpirun -n 2 oxrse bench collectives --transport {}",
           transport, transport);
   comm::Communicator ranks(session.transport(), {.choice = {}, .ranks_per_node = session.ranks_per_node()});
-  try {
+  comm::run_on_all(ranks, [&] {
     if (transport == "nccl") {
+      require(comm::nccl_status().starts_with("built in"), "--transport nccl: NCCL is {}", comm::nccl_status());
       const cuda::CollectiveKernels kernels = cuda::collective_kernels();
       comm::connect_nccl(ranks, {.rank = session.local_rank(), .size = session.local_size()},
                          {.add = kernels.add, .convert = kernels.convert});
     }
     options.sizes.compare_mpi = transport == "mpi";
     measure(ranks, options, show);
-  } catch (const std::exception& error) {
-    ranks.abort(error.what());
-    throw;
-  }
+  });
 }
 
 void run(Options options) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/transport/mpi.h"
+#include "comm/report.h"
 #include "cuda/devices.h"
 #include "engine/core/build_info.h"
 #include "engine/core/error.h"

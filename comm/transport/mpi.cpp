@@ -6,6 +6,7 @@
 #include <exception>
 #include <thread>
 
+#include "comm/report.h"
 #include "engine/core/build_info.h"
 #include "engine/core/error.h"
 
@@ -66,9 +67,10 @@ long task_number() { return std::max({number_in("SLURM_PROCID"), number_in("PMI_
 std::string mpi_status() { return std::string(build_info().mpi); }
 
 /// All tasks have the same reason to stop, and the first says it. The others wait for that, because launchers end all when one ends.
-void MpiSession::require_connected() const {
+void MpiSession::require_connected() {
   const std::string problem = disconnection(size_);
   if (problem.empty()) return;
+  guard_.reset();  // what the launcher ends now is no death to report
   if (task_number() == 0) throw Error(problem);
   std::this_thread::sleep_for(std::chrono::seconds(1));
   throw ReportedError(problem);

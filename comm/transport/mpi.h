@@ -5,15 +5,8 @@
 
 #include "comm/failure/guard.h"
 #include "comm/transport/transport.h"
-#include "engine/core/error.h"
 
 namespace oxrse::comm {
-
-/// An Error that one of the ranks has printed already: the process only has to end with it.
-class ReportedError : public Error {
- public:
-  using Error::Error;
-};
 
 /// MPI from its start to its end. Without MPI in the build, or without a launcher, there is one rank and MPI is not started at all.
 class MpiSession {
@@ -49,7 +42,7 @@ class MpiSession {
   static double time_all_reduce(float* data, std::int64_t count);
 
  private:
-  void require_connected() const;
+  void require_connected();
   void find_machines();
   void join_guards();
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 
+#include "comm/report.h"
 #include "engine/core/build_info.h"
 #include "engine/train/machine.h"
 
@@ -46,22 +46,8 @@ Ranks::Ranks() {
 }
 
 void Ranks::run(const std::function<void()>& work) {
-  constexpr double kPatience = 2;  // seconds for the first rank, which may be computing, to print
   if (!communicator_) return work();
-  try {
-    work();
-  } catch (const std::exception& error) {
-    const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-    const std::string why = no_memory ? "out of memory" : error.what();
-    communicator_->abort(why);
-    if (first()) {
-      fmt::print(stderr, "error: {}\n", why);
-      communicator_->tell_reported();
-    } else if (!communicator_->wait_until_reported(kPatience)) {
-      throw;
-    }
-    throw comm::ReportedError(why);
-  }
+  comm::run_on_all(*communicator_, work);
 }
 
 void Ranks::agree(const Json& mine, const comm::Settings& settings) {

@@ -20,8 +20,7 @@ class Ranks {
  public:
   Ranks();
 
-  /// Does `work` on all ranks. What ends it on one ends it on all, and is printed once, by the first rank if that can: then this throws a
-  /// comm::ReportedError.
+  /// Does `work` on all ranks, as comm::run_on_all.
   void run(const std::function<void()>& work);
 
   /// Connects the ranks as the config says. An Error when they were started with configs, builds or settings in the environment that

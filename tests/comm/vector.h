@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/memory.h"
 
 namespace oxrse::comm::testing {
 
@@ -19,45 +19,28 @@ inline double contribution(int r, std::int64_t i) { return static_cast<double>((
 class Vector {
  public:
   Vector(Communicator& ranks, std::int64_t count, DType type)
-      : device_(ranks.device()),
-        type_(type),
-        bytes_(static_cast<std::size_t>(count * size_of(type) + 2 * kGuard), kGuardByte),
-        memory_(device_ == nullptr ? bytes_.data() : device_->allocate(std::ssize(bytes_))) {}
-  ~Vector() {
-    try {
-      if (device_ != nullptr) device_->release(memory_);
-    } catch (const Error&) {  // of a GPU that failed; the test has that error
-    }
-  }
-  Vector(Vector&& other) noexcept
-      : device_(std::exchange(other.device_, nullptr)), type_(other.type_), bytes_(std::move(other.bytes_)), memory_(other.memory_) {}
-  Vector(const Vector&) = delete;
-  Vector& operator=(const Vector&) = delete;
-
+      : type_(type), memory_(ranks.device(), count * size_of(type) + 2 * kGuard, kGuardByte) {}
   /// The memory of the elements.
-  [[nodiscard]] std::byte* data() const { return memory_ + kGuard; }
+  [[nodiscard]] std::byte* data() const { return memory_.data() + kGuard; }
   double operator[](std::int64_t i) const {
-    const std::byte* p = bytes_.data() + kGuard + i * size_of(type_);
+    const std::byte* p = memory_.host().data() + kGuard + i * size_of(type_);
     if (type_ == DType::F64) return read<double>(p);
     if (type_ == DType::F32) return read<float>(p);
     return static_cast<double>(type_ == DType::BF16 ? static_cast<float>(read<bf16>(p)) : static_cast<float>(read<f16>(p)));
   }
   void set(std::int64_t i, double value) {
-    std::byte* p = bytes_.data() + kGuard + i * size_of(type_);
+    std::byte* p = memory_.host().data() + kGuard + i * size_of(type_);
     if (type_ == DType::F64) return write(p, value);
     if (type_ == DType::F32) return write(p, static_cast<float>(value));
     if (type_ == DType::BF16) return write(p, bf16(static_cast<float>(value)));
     write(p, f16(static_cast<float>(value)));
   }
-  void upload() {
-    if (device_ != nullptr) device_->copy(memory_, bytes_.data(), std::ssize(bytes_));
-  }
-  void download() {
-    if (device_ != nullptr) device_->copy(bytes_.data(), memory_, std::ssize(bytes_));
-  }
+  void upload() { memory_.upload(); }
+  void download() { memory_.download(); }
   [[nodiscard]] bool guards_are_whole() const {
     const auto good = [](std::byte b) { return b == kGuardByte; };
-    return std::all_of(bytes_.begin(), bytes_.begin() + kGuard, good) && std::all_of(bytes_.end() - kGuard, bytes_.end(), good);
+    const std::vector<std::byte>& bytes = memory_.host();
+    return std::all_of(bytes.begin(), bytes.begin() + kGuard, good) && std::all_of(bytes.end() - kGuard, bytes.end(), good);
   }
 
  private:
@@ -75,10 +58,8 @@ class Vector {
     std::memcpy(p, &value, sizeof value);
   }
 
-  DeviceTransport* device_;
   DType type_;
-  std::vector<std::byte> bytes_;
-  std::byte* memory_;
+  MirroredMemory memory_;
 };
 
 /// The operands of an operation from one vector to another, which may be the same.
