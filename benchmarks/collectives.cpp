@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "comm/memory.h"
 #include "comm/reduce.h"
 
 namespace oxrse::bench {
@@ -28,37 +29,52 @@ float expected(const comm::Request& r, int rank, std::int64_t i) {
 /// The buffers of a rank, filled for a request.
 class Buffers {
  public:
-  Buffers(const comm::Request& request, DType type, int rank)
-      : request_(request), type_(type), rank_(rank), in_(bytes()), out_(bytes()), work_(static_cast<std::size_t>(request.count)) {
-    for (std::int64_t i = 0; i < request.count; ++i) work_[static_cast<std::size_t>(i)] = element(rank, i);
-    comm::copy({in_.data(), type}, {reinterpret_cast<const std::byte*>(work_.data()), DType::F32}, request.count);
+  Buffers(const comm::Request& request, DType type, comm::Communicator& ranks)
+      : request_(request),
+        type_(type),
+        rank_(ranks.rank()),
+        on_device_(ranks.device() != nullptr),
+        in_(ranks.device(), bytes()),
+        out_(ranks.device(), bytes()),
+        work_(static_cast<std::size_t>(request.count)) {
+    for (std::int64_t i = 0; i < request.count; ++i) work_[static_cast<std::size_t>(i)] = element(rank_, i);
+    comm::copy({in_.host().data(), type}, {reinterpret_cast<const std::byte*>(work_.data()), DType::F32}, request.count);
+    in_.upload();
+    clear();
   }
 
-  comm::Operands operands() { return {type_, {in_.data()}, out_.data()}; }
-  /// Seconds that MPI's all-reduce takes for the same.
+  comm::Operands operands() { return {.type = type_, .inputs = {in_.data()}, .output = out_.data(), .on_device = on_device_}; }
+  /// Seconds that MPI's all-reduce takes for the same; between hosts.
   double time_mpi() {
-    return comm::MpiSession::time_all_reduce(reinterpret_cast<const float*>(in_.data()), reinterpret_cast<float*>(out_.data()),
-                                             request_.count);
+    return comm::MpiSession::time_all_reduce(reinterpret_cast<const float*>(in_.host().data()),
+                                             reinterpret_cast<float*>(out_.host().data()), request_.count);
   }
 
   std::int64_t wrong() {
-    comm::copy({reinterpret_cast<std::byte*>(work_.data()), DType::F32}, {out_.data(), type_}, request_.count);
+    out_.download();
+    comm::copy({reinterpret_cast<std::byte*>(work_.data()), DType::F32}, {out_.host().data(), type_}, request_.count);
     const bool is_share = request_.collective == comm::Collective::ReduceScatter;
     const std::int64_t begin = is_share ? request_.bounds[static_cast<std::size_t>(rank_)] : 0;
     const std::int64_t end = is_share ? begin + request_.share(rank_) : request_.count;
     std::int64_t count = 0;
     for (std::int64_t i = begin; i < end; ++i) count += work_[static_cast<std::size_t>(i)] == expected(request_, rank_, i) ? 0 : 1;
-    std::fill(out_.begin(), out_.end(), std::byte{0xFF});  // NaN: the next algorithm has to write it all
+    clear();
     return count;
   }
 
  private:
-  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(request_.count * size_of(type_)); }
+  [[nodiscard]] std::int64_t bytes() const { return request_.count * size_of(type_); }
+  /// NaN: the next algorithm has to write it all.
+  void clear() {
+    std::fill(out_.host().begin(), out_.host().end(), std::byte{0xFF});
+    out_.upload();
+  }
 
   const comm::Request& request_;
   DType type_;
   int rank_;
-  std::vector<std::byte> in_, out_;
+  bool on_device_;
+  comm::MirroredMemory in_, out_;
   std::vector<float> work_;
 };
 
@@ -70,7 +86,7 @@ double median(std::vector<double> values) {
 void run_size(comm::Communicator& ranks, const CollectiveOptions& options, std::int64_t count,
               const std::function<void(const CollectiveRow&)>& show) {
   const comm::Request request = comm::request(options.collective, ranks.size(), count);
-  Buffers buffers(request, options.type, ranks.rank());
+  Buffers buffers(request, options.type, ranks);
   const CollectiveRow base{.collective = std::string(comm::name_of(options.collective)),
                            .algorithm = "",
                            .bytes = count * size_of(options.type),

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <ctime>
 #include <map>
+#include <utility>
 
 #include "benchmarks/random_tokens.h"
 #include "benchmarks/step_products.h"
@@ -58,18 +59,19 @@ double TrainResult::utilisation(const Ceilings& ceilings) const {
   return most > 0 ? model_flops / most : 0;
 }
 
-train::Plan plan_train(train::Config config, Device* device) {
+train::Plan plan_train(train::Config config, Device* device, comm::Communicator* ranks) {
   require(!config.model.is_null(), "a benchmark needs the key model of its config; weights of run.init are not read");
   config.checkpoint.async = false;  // nothing is saved, so no copies are kept
-  train::Plan plan = train::make_plan(config, train::resolve_model(config, config.data.bpe_vocab.value_or(0)));
+  train::Plan plan = train::make_plan(config, train::resolve_model(config, config.data.bpe_vocab.value_or(0)), ranks);
   train::require_fits(plan, config, device);
   return plan;
 }
 
 TrainResult run_train(const train::Config& config, const train::Plan& plan, std::int64_t steps, const Cpu& cpu, Report& report,
-                      Cuda* device) {
+                      Cuda* device, comm::Communicator* ranks) {
   constexpr std::int64_t kWarmUp = 2;
   TrainResult result;
+  result.ranks = plan.ranks;
   result.dtype = config.compute_type();
   result.tokens = static_cast<double>(config.train.global_batch * config.train.context);
   result.planned_bytes = plan.total_bytes();
@@ -78,30 +80,33 @@ TrainResult run_train(const train::Config& config, const train::Plan& plan, std:
   {
     Arena arena = Arena::allocated(plan.memory.total(), device);
     Context context{.mode = Mode::Run, .cpu = cpu, .arena = &arena, .log = nullptr, .device = device};
-    train::Training training(context, config, plan.model);
+    train::Training training(context, config, plan.model, ranks);
     training.initialize();
     const RandomTokens data(plan.model.vocab);
     std::int64_t step = 0;
-    const auto seconds_of_step = [&](OpLog* log) {
+    const auto run_step = [&](OpLog* log) {
       context.log = log;
       const auto start = std::chrono::steady_clock::now();
-      training.step(&data, step++);
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      const train::StepReport done = training.step(&data, step++);
+      return std::pair(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), done.comm_ms / 1e3);
     };
-    while (step < kWarmUp) seconds_of_step(nullptr);
-    std::vector<double> seconds;
+    while (step < kWarmUp) run_step(nullptr);
+    std::vector<double> seconds, comm_seconds;
     const double processor = processor_seconds();
     for (std::int64_t i = 0; i < steps; ++i) {
       OpLog log;
-      seconds.push_back(seconds_of_step(device == nullptr ? &log : nullptr));
+      const auto [whole, communication] = run_step(device == nullptr ? &log : nullptr);
+      seconds.push_back(whole);
+      comm_seconds.push_back(communication);
       if (device == nullptr) times.add(log);
     }
     result.processor_seconds = (processor_seconds() - processor) / static_cast<double>(steps);
     result.step = summarize(std::move(seconds));
+    result.comm_seconds = summarize(std::move(comm_seconds)).median;
     result.resident_bytes = train::resident_bytes();
     for (std::int64_t i = 0; i < steps && device != nullptr; ++i) {
       OpLog log;
-      seconds_of_step(&log);
+      run_step(&log);
       times.add(log);
     }
   }
@@ -121,7 +126,12 @@ std::string describe(const TrainResult& r, const Report& report) {
   text += fmt::format(
       "\nstep        {:.1f} ms (p20 {:.1f}, p80 {:.1f}, least {:.1f}; {} steps), {:.0f} tokens/s, {:.0f} GFLOP/s of the model\n",
       r.step.median * 1e3, r.step.p20 * 1e3, r.step.p80 * 1e3, r.step.least * 1e3, r.step.count, r.tokens_per_s(),
-      r.model_flops / r.step.median * 1e-9);
+      r.model_flops * r.ranks / r.step.median * 1e-9);
+  if (r.ranks > 1) {
+    text += fmt::format(
+        "ranks       {}, of which the first is shown; communication takes it {:.1f} ms of the step ({:.1f}%) that are not hidden\n",
+        r.ranks, r.comm_seconds * 1e3, 100 * r.comm_seconds / r.step.median);
+  }
   text += fmt::format("processors  {:.1f} ms a step, all threads together\n", r.processor_seconds * 1e3);
   text += fmt::format("ops         {:.1f} ms of the step ({:.1f}%)\n", in_ops * 1e3, 100 * in_ops / r.step.median);
   text += fmt::format("products    {:.1f} ms alone at their best, {:.0f} GFLOP/s\n", r.gemm_seconds * 1e3,
@@ -140,6 +150,8 @@ Json to_json(const TrainResult& r) {
           {"p80_ms", r.step.p80 * 1e3},
           {"least_ms", r.step.least * 1e3},
           {"steps", r.step.count},
+          {"ranks", r.ranks},
+          {"comm_ms", r.comm_seconds * 1e3},
           {"tokens", r.tokens},
           {"tokens_per_s", r.tokens_per_s()},
           {"processor_ms", r.processor_seconds * 1e3},

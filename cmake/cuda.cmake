@@ -20,7 +20,7 @@ list(REMOVE_ITEM runtime ${nvidia})
 add_library(oxrse_cuda_runtime STATIC ${runtime} cuda/kernel_name.cpp cuda/resources.cpp ${resources_cpp})
 target_link_libraries(oxrse_cuda_runtime PUBLIC oxrse_options oxrse_ops)
 
-add_library(oxrse_cuda STATIC cuda/devices.cpp)
+add_library(oxrse_cuda STATIC cuda/devices.cpp cuda/collectives.cpp)
 target_link_libraries(oxrse_cuda PUBLIC oxrse_cuda_runtime)
 file(GLOB kernels CONFIGURE_DEPENDS cuda/kernels/*.cu)
 

@@ -7,10 +7,12 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <span>
 #include <utility>
 
 #include "comm/algorithms/algorithms.h"
+#include "comm/memory.h"
 
 namespace oxrse::comm {
 namespace {
@@ -57,8 +59,8 @@ std::thread start_without_signals(const std::function<void()>& body) {
   return thread;
 }
 
-// A share of so much, from two or three ranks, stays in a processor's second-level cache.
-constexpr std::int64_t kSegmentBytes = 128 << 10;
+/// What ranks must agree about: the plan, and whose memory it is about.
+std::uint64_t hash_of(const Plan& plan, const Operands& operands) { return operands.on_device ? ~plan.hash : plan.hash; }
 
 constexpr std::size_t kPast = 256;  // operations that are remembered for comparison
 
@@ -86,7 +88,7 @@ std::shared_ptr<const Plan> Communicator::plan(Request request, DType type, std:
   request.wide = accumulator_of(type) != type;
   request.ranks_per_node = settings_.ranks_per_node;
   request.chunk = cost_.best_chunk(request, type);
-  request.segment = kSegmentBytes / size_of(type);
+  request.segment = device_ ? 0 : kSegmentBytes / size_of(type);  // for caches of processors
   auto plan = std::make_shared<Plan>();
   plan->type = type;
   plan->algorithm = algorithm ? *algorithm : choose(cost_, request, type, settings_.choice);
@@ -120,13 +122,16 @@ std::shared_ptr<const Plan> Communicator::plan(std::span<const Message> messages
 Communicator::Ticket Communicator::start(std::shared_ptr<const Plan> plan, Operands operands, const char* what) {
   const std::lock_guard lock(mutex_);
   if (error_) std::rethrow_exception(error_);
+  require(!operands.on_device || device_, "an operation on the memory of a GPU, but these ranks use none");
   Flight flight{.ticket = ++sequence_,
                 .plan = std::move(plan),
+                .hash = 0,
                 .operands = std::move(operands),
                 .execution = nullptr,
                 .what = what,
                 .moved = Clock::now()};
-  past_.push_back({sequence_, flight.plan->hash, flight.plan->describe() + (flight.what.empty() ? "" : " (" + flight.what + ")")});
+  flight.hash = hash_of(*flight.plan, flight.operands);
+  past_.push_back({sequence_, flight.hash, describe(flight)});
   if (settings_.activity != nullptr) settings_.activity->begin(sequence_, past_.back().text);
   if (past_.size() > kPast) past_.pop_front();
   for (const Notice& query : std::exchange(open_queries_, {})) answer(query);
@@ -142,9 +147,21 @@ void Communicator::begin_next() {
     if (flight.done) continue;
     if (++active > kActive) return;
     if (flight.execution) continue;
-    const Tag tag{flight.ticket, flight.plan->hash};
-    flight.execution = std::make_unique<Execution>(flight.plan->program, std::move(flight.operands), tag, *transport_, pool_);
+    const Tag tag{flight.ticket, flight.hash};
+    const Program& program = flight.plan->program;
+    flight.execution = flight.operands.on_device
+                           ? device_->execute(program, std::move(flight.operands), tag, *transport_)
+                           : std::make_unique<HostExecution>(program, std::move(flight.operands), tag, *transport_, pool_);
     flight.moved = Clock::now();
+  }
+}
+
+/// What goes wrong here is an error of all ranks.
+bool Communicator::advance(Flight& flight) {
+  try {
+    return flight.execution->advance();
+  } catch (const Error& error) {
+    fail_all(fmt::format("{}, operation {}, {}: {}", name_of_rank(rank()), flight.ticket, describe(flight), error.what()));
   }
 }
 
@@ -152,7 +169,7 @@ void Communicator::advance_all() {
   bool ended = false;
   for (Flight& flight : flights_) {
     if (flight.done || !flight.execution) continue;
-    flight.done = flight.execution->advance();
+    flight.done = advance(flight);
     if (flight.done) flight.execution.reset();
     ended |= flight.done;
   }
@@ -191,6 +208,11 @@ void Communicator::wait_for(Ticket ticket, bool limited) {
   }
 }
 
+std::string Communicator::describe(const Flight& flight) const {
+  const bool on_device = flight.hash != flight.plan->hash;
+  return flight.plan->describe() + (on_device ? " on the GPU" : "") + (flight.what.empty() ? "" : " (" + flight.what + ")");
+}
+
 std::string Communicator::name_of_rank(int rank) const { return fmt::format("rank {} ({})", rank, transport_->place_of(rank)); }
 
 Notice Communicator::notice(Notice::Kind kind, const std::string& text) const {
@@ -214,10 +236,9 @@ void Communicator::watch() {
     const std::chrono::duration<double> waited = now - flight.moved;
     if (waited.count() > settings_.query_s && now - asked_ > std::chrono::duration<double>(settings_.query_s)) {
       asked_ = now;
-      const auto past = std::find_if(past_.begin(), past_.end(), [&](const Past& p) { return p.sequence == flight.ticket; });
-      Notice query = notice(Notice::Kind::Query, past == past_.end() ? flight.plan->describe() : past->text);
+      Notice query = notice(Notice::Kind::Query, describe(flight));
       query.sequence = flight.ticket;
-      query.plan = flight.plan->hash;
+      query.plan = flight.hash;
       for (int peer = 0; peer < size(); ++peer) {
         if (peer != rank()) transport_->notify(peer, query);
       }
@@ -230,8 +251,10 @@ void Communicator::read_notices() {
   while (const auto arrived = transport_->next_notice()) {
     Peer& peer = peers_[static_cast<std::size_t>(arrived->from)];
     peer.heard = Clock::now();
+    reported_ |= arrived->kind == Notice::Kind::Reported;
     if (arrived->kind == Notice::Kind::Abort) {
       aborted_ = true;
+      if (device_) device_->abort();
       fail("{} stopped: {}", name_of_rank(arrived->from), arrived->text.data());
     }
     peer.sequence = std::max(peer.sequence, arrived->sequence);
@@ -277,9 +300,9 @@ void Communicator::time_out(const Flight& flight) {
   if (names.empty()) {
     for (const int p : flight.execution->waiting_for()) add(p, "sends nothing");
   }
-  fail_all(fmt::format("{} waited {} s for operation {}, {}{}{}: {}; see what that rank is doing, or raise comm.timeout_s",
-                       name_of_rank(rank()), settings_.timeout_s, flight.ticket, flight.plan->describe(),
-                       flight.what.empty() ? "" : " (" + flight.what + ")", step_ < 0 ? "" : fmt::format(" at step {}", step_), names));
+  fail_all(fmt::format("{} waited {} s for operation {}, {}{}: {}; see what that rank is doing, or raise comm.timeout_s",
+                       name_of_rank(rank()), settings_.timeout_s, flight.ticket, describe(flight),
+                       step_ < 0 ? "" : fmt::format(" at step {}", step_), names));
 }
 
 void Communicator::fail_all(const std::string& why) {
@@ -287,6 +310,7 @@ void Communicator::fail_all(const std::string& why) {
     for (int peer = 0; peer < size(); ++peer) {
       if (peer != rank()) transport_->notify(peer, notice(Notice::Kind::Abort, why));
     }
+    if (device_) device_->abort();
   }
   throw Error(why);
 }
@@ -297,6 +321,32 @@ void Communicator::abort(const std::string& why) noexcept {
     if (!aborted_ && size() > 1) fail_all(why);
   } catch (const std::exception&) {  // the caller has an error of its own to report
   }
+}
+
+void Communicator::tell_reported() {
+  const std::lock_guard lock(mutex_);
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank()) transport_->notify(peer, notice(Notice::Kind::Reported, ""));
+  }
+}
+
+bool Communicator::wait_until_reported(double seconds) {
+  const auto begin = Clock::now();
+  while (Clock::now() - begin < std::chrono::duration<double>(seconds)) {
+    {
+      const std::lock_guard lock(mutex_);
+      while (const auto arrived = transport_->next_notice()) reported_ |= arrived->kind == Notice::Kind::Reported;
+      if (reported_) return true;
+    }
+    std::this_thread::sleep_for(5ms);
+  }
+  return false;
+}
+
+void Communicator::configure(const Settings& settings) {
+  const std::lock_guard lock(mutex_);
+  settings_ = settings;
+  plans_.clear();
 }
 
 void Communicator::set_step(std::int64_t step) {
@@ -365,33 +415,70 @@ std::string Communicator::broadcast(const std::string& text, int root, const cha
   return {reinterpret_cast<const char*>(words.data()), static_cast<std::size_t>(length)};
 }
 
+std::vector<std::string> Communicator::all_gather(const std::string& text, const char* what) {
+  const auto n = static_cast<std::size_t>(size());
+  std::vector<double> lengths(n, 0);
+  lengths[static_cast<std::size_t>(rank())] = static_cast<double>(text.size());
+  all_reduce(lengths, what);
+  Request r = request(Collective::AllGather, size(), 0);
+  for (std::size_t p = 0; p < n; ++p) r.bounds[p + 1] = r.bounds[p] + (static_cast<std::int64_t>(lengths[p]) + 3) / 4;
+  r.count = r.bounds.back();
+  r.in_place = true;
+  std::vector<float> words(static_cast<std::size_t>(r.count));  // copied as they are, whatever numbers they are
+  const auto text_of = [&](std::size_t p) { return reinterpret_cast<char*>(words.data() + r.bounds[p]); };
+  text.copy(text_of(static_cast<std::size_t>(rank())), text.size());
+  std::byte* bytes = reinterpret_cast<std::byte*>(words.data());
+  wait(start(plan(r, DType::F32), {.type = DType::F32, .inputs = {bytes}, .output = bytes}, what));
+  std::vector<std::string> texts;
+  for (std::size_t p = 0; p < n; ++p) texts.emplace_back(text_of(p), static_cast<std::size_t>(lengths[p]));
+  return texts;
+}
+
 void Communicator::barrier(const char* what, bool limited) {
   double nothing = 0;
   std::byte* data = reinterpret_cast<std::byte*>(&nothing);
   wait_for(start(cached(Collective::AllReduce, 1, DType::F64, 0), {DType::F64, {data}, data}, what), limited);
 }
 
+namespace {
+
+/// A plan of one local action on two halves of `count` elements.
+std::shared_ptr<const Plan> local_plan(Action::Kind kind, std::int64_t count) {
+  const Range to{Buffer::Output, 0, 0, count}, from{Buffer::Output, 0, count, count};
+  auto plan = std::make_shared<Plan>();
+  plan->program.steps.push_back(
+      {.transfers = {}, .local = {{.kind = kind, .peer = -1, .to = to, .from = from, .with = to, .wide = false}}});
+  return plan;
+}
+
+}  // namespace
+
+double Communicator::least_seconds(const std::shared_ptr<const Plan>& plan, std::int64_t count) {
+  constexpr int kTimes = 20;
+  const MirroredMemory memory(device_.get(), count * size_of(DType::F32));
+  const Operands operands{.type = DType::F32, .inputs = {memory.data()}, .output = memory.data(), .on_device = device_ != nullptr};
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kTimes; ++i) {
+    const auto begin = Clock::now();
+    wait(start(plan, operands, "measurement"));
+    least = std::min(least, std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return least;
+}
+
 void Communicator::measure() {
   if (size() == 1) return;
-  constexpr int kTimes = 20;
-  CostModel measured = measure_memory();
-  const auto least_of = [&](std::int64_t count) {  // on a busy machine the least says most about the way itself
-    std::vector<float> data(static_cast<std::size_t>(count), 0.0F);
+  constexpr std::int64_t kLarge = 1 << 18;
+  const auto message = [&](std::int64_t count) {
     Request r = request(Collective::AllGather, size(), count);
     r.in_place = true;
-    const auto ring = plan(r, DType::F32, Algorithm::Ring);
-    std::byte* bytes = reinterpret_cast<std::byte*>(data.data());
-    std::vector<double> seconds;
-    for (int i = 0; i < kTimes; ++i) {
-      const auto begin = Clock::now();
-      wait(start(ring, {DType::F32, {bytes}, bytes}, "measurement"));
-      seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-    }
-    return *std::min_element(seconds.begin(), seconds.end()) / (size() - 1);
+    return least_seconds(plan(r, DType::F32, Algorithm::Ring), count) / (size() - 1);
   };
-  constexpr std::int64_t kLarge = 1 << 18;
-  measured.alpha = least_of(size());
-  measured.beta = std::max(least_of(kLarge * size()) - measured.alpha, 1e-12) / static_cast<double>(kLarge * 4);
+  const auto local = [&](Action::Kind kind) {
+    return least_seconds(local_plan(kind, kLarge), 2 * kLarge) / static_cast<double>(kLarge * size_of(DType::F32));
+  };
+  CostModel measured{.alpha = message(size()), .beta = 0, .gamma = local(Action::Kind::Reduce), .copy = local(Action::Kind::Copy)};
+  measured.beta = std::max(message(kLarge * size()) - measured.alpha, 1e-12) / static_cast<double>(kLarge * size_of(DType::F32));
   double numbers[] = {measured.alpha, measured.beta, measured.gamma, measured.copy};
   all_reduce(numbers, "measurement");
   for (double& x : numbers) x /= size();

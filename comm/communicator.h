@@ -17,6 +17,7 @@
 #include "comm/execution.h"
 #include "comm/failure/activity.h"
 #include "comm/schedule.h"
+#include "comm/transport/device.h"
 #include "comm/transport/transport.h"
 #include "engine/core/tensor.h"
 
@@ -62,6 +63,8 @@ class Communicator {
 
   /// So many operations go on at once, those that were started first: only they take memory besides their operands.
   static constexpr int kActive = 2;
+  /// What a rank sums at once on the host: so much of its share, from two or three ranks, stays in a processor's second-level cache.
+  static constexpr std::int64_t kSegmentBytes = 128 << 10;
 
   Communicator(std::unique_ptr<Transport> transport, Settings settings);
   ~Communicator();
@@ -93,6 +96,8 @@ class Communicator {
   void all_reduce(std::span<double> data, const char* what = "");
   /// The text of rank `root`.
   std::string broadcast(const std::string& text, int root = 0, const char* what = "");
+  /// The texts of all ranks.
+  std::vector<std::string> all_gather(const std::string& text, const char* what = "");
   /// Returns when all ranks have called it. Without a limit of time others may work for as long as they need, as long as they live.
   void barrier(const char* what = "", bool limited = true);
 
@@ -101,10 +106,31 @@ class Communicator {
   void advance_in_background();
   /// Tells the other ranks that this one cannot go on, and why.
   void abort(const std::string& why) noexcept;
+  /// On the first rank: tells the others that what ended the ranks has been printed.
+  void tell_reported();
+  /// On another: waits until the first has said so; false when it does not within `seconds`.
+  bool wait_until_reported(double seconds);
   /// Which step of the run messages should name.
   void set_step(std::int64_t step);
 
-  /// Times small and large messages and adding up; afterwards all ranks use the same averages. Without it there are the presets.
+  /// From here on operands may be in the memory of this rank's GPU (`Operands::on_device`). All ranks call it.
+  void use_device(std::unique_ptr<DeviceTransport> device) { device_ = std::move(device); }
+  /// Absent without a GPU.
+  [[nodiscard]] DeviceTransport* device() { return device_.get(); }
+
+  /// "rank 3 (host n1, process 4711)".
+  [[nodiscard]] std::string name_of_rank(int rank) const;
+  [[nodiscard]] const Settings& settings() const { return settings_; }
+  /// Changes how the ranks talk from here on. While nothing is in flight, on all ranks.
+  void configure(const Settings& settings);
+  /// Bytes of memory besides operands that operations on the host have taken at the most.
+  [[nodiscard]] std::int64_t scratch_peak() {
+    const std::lock_guard lock(mutex_);
+    return pool_.peak();
+  }
+
+  /// Times small and large messages and adding up, between GPUs where there are; afterwards all ranks use the same averages. Without it
+  /// there are the presets.
   void measure();
   [[nodiscard]] const CostModel& cost() const { return cost_; }
   void set_cost(const CostModel& cost) { cost_ = cost; }
@@ -114,6 +140,7 @@ class Communicator {
   struct Flight {
     Ticket ticket = 0;
     std::shared_ptr<const Plan> plan;
+    std::uint64_t hash = 0;  // of plan and place
     Operands operands;
     std::unique_ptr<Execution> execution;  // absent before its turn
     std::string what;
@@ -133,19 +160,23 @@ class Communicator {
 
   void begin_next();
   void advance_all();
+  bool advance(Flight& flight);
   void watch();
   void read_notices();
   void answer(const Notice& query);
   void compare(const Notice& query);
   [[nodiscard]] Notice notice(Notice::Kind kind, const std::string& text) const;
-  [[nodiscard]] std::string name_of_rank(int rank) const;
+  [[nodiscard]] std::string describe(const Flight& flight) const;
   [[noreturn]] void fail_all(const std::string& why);
   [[noreturn]] void time_out(const Flight& flight);
   void run_background();
   [[nodiscard]] std::shared_ptr<const Plan> cached(Collective collective, std::int64_t count, DType type, int root);
   void wait_for(Ticket ticket, bool limited);
+  /// The least of several times that an f32 operation in place takes: on a busy machine it says most about the way itself.
+  double least_seconds(const std::shared_ptr<const Plan>& plan, std::int64_t count);
 
   std::unique_ptr<Transport> transport_;
+  std::unique_ptr<DeviceTransport> device_;
   Settings settings_;
   CostModel cost_;
   MemoryPool pool_;
@@ -159,6 +190,7 @@ class Communicator {
   Clock::time_point asked_{}, watched_{};
   std::exception_ptr error_;  // of the background thread
   bool aborted_ = false;
+  bool reported_ = false;  // the first rank has said so
   std::int64_t step_ = -1;
   std::thread background_;
   bool stop_ = false;

@@ -2,30 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
-#include "comm/reduce.h"
-
 namespace oxrse::comm {
-namespace {
-
-double seconds_of(const std::vector<float>& a, std::vector<float>& b, bool sums) {
-  const auto count = std::ssize(a);
-  const auto start = std::chrono::steady_clock::now();
-  const Elements to{reinterpret_cast<std::byte*>(b.data()), DType::F32};
-  const ConstElements from{reinterpret_cast<const std::byte*>(a.data()), DType::F32};
-  if (sums) {
-    add(to, {to.data, to.type}, from, count);
-  } else {
-    copy(to, from, count);
-  }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
-
 double CostModel::predict(const Program& program, DType type) const {
   const double narrow = static_cast<double>(size_of(type)), wide = static_cast<double>(size_of(accumulator_of(type)));
   double seconds = 0;
@@ -56,19 +36,6 @@ std::int64_t CostModel::best_chunk(const Request& request, DType type) const {
   const double depth = std::bit_width(static_cast<unsigned>(request.ranks()));
   const double chunks = std::max(1.0, std::sqrt(depth * bytes * beta / alpha));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(request.count) / chunks));
-}
-
-CostModel measure_memory() {
-  constexpr int kTimes = 9;
-  std::vector<float> a(1 << 18, 1.0F), b(1 << 18, 2.0F);
-  CostModel model;
-  for (const bool sums : {true, false}) {
-    std::vector<double> seconds(kTimes);
-    for (double& s : seconds) s = seconds_of(a, b, sums);
-    std::nth_element(seconds.begin(), seconds.begin() + kTimes / 2, seconds.end());
-    (sums ? model.gamma : model.copy) = seconds[kTimes / 2] / static_cast<double>(a.size() * sizeof(float));
-  }
-  return model;
 }
 
 Algorithm choose(const CostModel& model, const Request& request, DType type, const Choice& choice) {

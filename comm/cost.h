@@ -30,9 +30,6 @@ struct CostModel {
   [[nodiscard]] std::int64_t best_chunk(const Request& request, DType type) const;
 };
 
-/// Seconds a byte of adding up and of copying on this machine.
-CostModel measure_memory();
-
 /// Who is allowed to do a request.
 struct Choice {
   std::vector<Algorithm> allowed;  // empty: all

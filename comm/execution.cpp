@@ -10,7 +10,9 @@ MemoryPool::Piece MemoryPool::take(std::int64_t bytes) {
   const auto fits = [&](const Piece& p) { return p.bytes >= bytes; };
   const auto found = std::find_if(free_.begin(), free_.end(), fits);
   if (found == free_.end()) {
-    free_.clear();  // smaller pieces would only pile up
+    for (const Piece& piece : std::exchange(free_, {})) held_ -= piece.bytes;  // smaller ones would only pile up
+    held_ += bytes;
+    peak_ = std::max(peak_, held_);
     return {std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes)), bytes};
   }
   Piece piece = std::move(*found);
@@ -22,7 +24,15 @@ void MemoryPool::give_back(Piece piece) {
   if (piece.bytes > 0) free_.push_back(std::move(piece));
 }
 
-Execution::Execution(const Program& program, Operands operands, const Tag& tag, Transport& transport, MemoryPool& pool)
+std::byte* Operands::address(const Range& r, std::byte* scratch) const {
+  std::byte* base = output;
+  if (r.buffer == Buffer::Scratch) base = scratch;
+  if (r.buffer == Buffer::Input) base = inputs[static_cast<std::size_t>(r.part)];
+  // Through integers: of a share, element 0 of the whole vector need not exist.
+  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(base) + static_cast<std::uintptr_t>(r.offset * size_of(type_of(r))));
+}
+
+HostExecution::HostExecution(const Program& program, Operands operands, const Tag& tag, Transport& transport, MemoryPool& pool)
     : program_(program),
       operands_(std::move(operands)),
       tag_(tag),
@@ -32,28 +42,19 @@ Execution::Execution(const Program& program, Operands operands, const Tag& tag, 
   if (!program_.steps.empty()) begin_step();
 }
 
-Execution::~Execution() {
+HostExecution::~HostExecution() {
   pool_.give_back(std::move(memory_));
   pool_.give_back(std::move(staging_));
 }
 
-std::byte* Execution::address(const Range& r) const {
-  std::byte* base = operands_.output;
-  if (r.buffer == Buffer::Scratch) base = memory_.data.get();
-  if (r.buffer == Buffer::Input) base = operands_.inputs[static_cast<std::size_t>(r.part)];
-  // Through integers: of a share, element 0 of the whole vector need not exist.
-  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(base) + static_cast<std::uintptr_t>(r.offset * size_of(type_of(r))));
-}
-
-void Execution::begin_step() {
+void HostExecution::begin_step() {
   const Step& step = program_.steps[step_];
   flows_.clear();
   std::int64_t staged = 0;
   for (const Action& a : step.transfers) {
     const bool sends = a.kind == Action::Kind::Send;
     Flow flow{.action = &a};
-    flow.wire = a.wide ? accumulator_of(operands_.type) : operands_.type;
-    if (sends) flow.wire = type_of(a.from);
+    flow.wire = operands_.wire_of(a);
     flow.staged = !sends && (a.kind == Action::Kind::ReceiveReduce || flow.wire != type_of(a.to));
     flow.memory = address(sends ? a.from : a.to);
     flow.pieces = (count_of(a) * size_of(flow.wire) + kPieceBytes - 1) / kPieceBytes;
@@ -79,12 +80,12 @@ void Execution::begin_step() {
   }
 }
 
-std::int64_t Execution::elements_of(const Flow& flow, std::int64_t piece) const {
+std::int64_t HostExecution::elements_of(const Flow& flow, std::int64_t piece) const {
   const std::int64_t most = kPieceBytes / size_of(flow.wire);
   return std::min(most, count_of(*flow.action) - piece * most);
 }
 
-void Execution::begin_piece(Flow& flow) {
+void HostExecution::begin_piece(Flow& flow) {
   const std::int64_t piece = flow.begun, bytes = elements_of(flow, piece) * size_of(flow.wire);
   std::byte* data = flow.memory + (flow.staged ? piece % kWindow : piece) * kPieceBytes;
   Transfer& transfer = flow.transfers[static_cast<std::size_t>(piece % kWindow)];
@@ -94,7 +95,7 @@ void Execution::begin_piece(Flow& flow) {
   ++flow.begun;
 }
 
-void Execution::finish_piece(const Flow& flow) {
+void HostExecution::finish_piece(const Flow& flow) {
   if (!flow.staged) return;
   const std::int64_t piece = flow.done, most = kPieceBytes / size_of(flow.wire), count = elements_of(flow, piece);
   const auto at = [&](const Range& r) { return address(r) + piece * most * size_of(type_of(r)); };
@@ -109,7 +110,7 @@ void Execution::finish_piece(const Flow& flow) {
 }
 
 /// Does what can be done; true when all pieces are.
-bool Execution::advance_flow(Flow& flow) {
+bool HostExecution::advance_flow(Flow& flow) {
   while (flow.done < flow.begun && transport_.done(flow.transfers[static_cast<std::size_t>(flow.done % kWindow)])) {
     finish_piece(flow);
     ++flow.done;
@@ -119,7 +120,7 @@ bool Execution::advance_flow(Flow& flow) {
   return flow.done == flow.pieces;
 }
 
-bool Execution::advance() {
+bool HostExecution::advance() {
   while (step_ < program_.steps.size()) {
     bool ended = true;
     for (Flow& flow : flows_) {
@@ -132,7 +133,7 @@ bool Execution::advance() {
   return true;
 }
 
-void Execution::run_local(const Step& step) {
+void HostExecution::run_local(const Step& step) {
   for (const Action& a : step.local) {
     const Elements to{address(a.to), type_of(a.to)};
     const ConstElements from{address(a.from), type_of(a.from)};
@@ -144,7 +145,7 @@ void Execution::run_local(const Step& step) {
   }
 }
 
-std::vector<int> Execution::waiting_for() const {
+std::vector<int> HostExecution::waiting_for() const {
   std::vector<int> ranks;
   if (step_ >= program_.steps.size()) return ranks;
   for (const Flow& flow : flows_) {

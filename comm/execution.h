@@ -20,9 +20,12 @@ class MemoryPool {
   };
   Piece take(std::int64_t bytes);
   void give_back(Piece piece);
+  /// Bytes that it had at the most, in use or not.
+  [[nodiscard]] std::int64_t peak() const { return peak_; }
 
  private:
   std::vector<Piece> free_;
+  std::int64_t held_ = 0, peak_ = 0;
 };
 
 /// The memory of one operation. Addresses are those of element 0 of the whole vector, also where only a share of it is there.
@@ -30,23 +33,46 @@ struct Operands {
   DType type = DType::F32;
   std::vector<std::byte*> inputs;  // one a part
   std::byte* output = nullptr;
+  bool on_device = false;  // memory of a GPU, see Communicator::use_device
+
+  /// Where a range is; scratch begins at `scratch`.
+  [[nodiscard]] std::byte* address(const Range& r, std::byte* scratch) const;
+  [[nodiscard]] DType type_of(const Range& r) const { return r.buffer == Buffer::Scratch ? accumulator_of(type) : type; }
+  /// The type in which the elements of a transfer travel.
+  [[nodiscard]] DType wire_of(const Action& a) const {
+    if (a.kind == Action::Kind::Send) return type_of(a.from);
+    return a.wide ? accumulator_of(type) : type;
+  }
 };
 
-/// A program being carried out: `advance` does what can be done now and never waits. Large transfers are cut into pieces, so that adding up
-/// goes on while the next piece travels and little memory is needed for what arrives.
+/// A program being carried out: `advance` does what can be done now and never waits.
 class Execution {
  public:
-  Execution(const Program& program, Operands operands, const Tag& tag, Transport& transport, MemoryPool& pool);
-  ~Execution();
+  Execution() = default;
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
+  virtual ~Execution() = default;
 
   /// True when the program has ended.
-  bool advance();
+  virtual bool advance() = 0;
   /// Counts whatever happens; stands still while nothing arrives.
-  [[nodiscard]] std::int64_t events() const { return events_; }
-  /// The ranks whose messages, or whose taking of a message, the running step waits for.
-  [[nodiscard]] std::vector<int> waiting_for() const;
+  [[nodiscard]] virtual std::int64_t events() const = 0;
+  /// The ranks that it waits for: for their messages or for their taking of a message.
+  [[nodiscard]] virtual std::vector<int> waiting_for() const = 0;
+};
+
+/// A program on memory of the host. Large transfers are cut into pieces, so that adding up goes on while the next piece travels and little
+/// memory is needed for what arrives.
+class HostExecution : public Execution {
+ public:
+  HostExecution(const Program& program, Operands operands, const Tag& tag, Transport& transport, MemoryPool& pool);
+  ~HostExecution() override;
+  HostExecution(const HostExecution&) = delete;
+  HostExecution& operator=(const HostExecution&) = delete;
+
+  bool advance() override;
+  [[nodiscard]] std::int64_t events() const override { return events_; }
+  [[nodiscard]] std::vector<int> waiting_for() const override;
 
   static constexpr std::int64_t kPieceBytes = 256 << 10;
 
@@ -62,10 +88,8 @@ class Execution {
     std::array<Transfer, kWindow> transfers{};
   };
 
-  [[nodiscard]] DType type_of(const Range& r) const {
-    return r.buffer == Buffer::Scratch ? accumulator_of(operands_.type) : operands_.type;
-  }
-  [[nodiscard]] std::byte* address(const Range& r) const;
+  [[nodiscard]] DType type_of(const Range& r) const { return operands_.type_of(r); }
+  [[nodiscard]] std::byte* address(const Range& r) const { return operands_.address(r, memory_.data.get()); }
   void begin_step();
   bool advance_flow(Flow& flow);
   void begin_piece(Flow& flow);

@@ -42,16 +42,20 @@ struct LaunchRecord {
   int local = -1;      // bytes of memory a thread has of its own: arrays and registers that were spilled
 };
 
-/// A GPU, or its emulation on the CPU: where kernels are launched, and memory for partial results of one launch.
-struct Cuda : Device {
-  Cuda(std::string_view device_name, const KernelTable& table) : name(device_name), kernels(&table) {}
-
-  std::string_view name;          // as in run.device
-  const KernelTable* kernels;     // cuda/kernels/table.h
-  std::uint64_t order = 0;        // emulated: seed of the order in which blocks and threads run; 0: ascending
+/// Where kernels are launched.
+struct LaunchTarget {
   CUstream_st* stream = nullptr;  // on a GPU: where kernels go
+  std::uint64_t order = 0;        // emulated: seed of the order in which blocks and threads run; 0: ascending
 
   std::vector<LaunchRecord>* launches = nullptr;  // when present, every launch is recorded
+};
+
+/// A GPU, or its emulation on the CPU: where kernels are launched, and memory for partial results of one launch.
+struct Cuda : Device, LaunchTarget {
+  Cuda(std::string_view device_name, const KernelTable& table) : name(device_name), kernels(&table) {}
+
+  std::string_view name;       // as in run.device
+  const KernelTable* kernels;  // cuda/kernels/table.h
 
   /// Memory for partial results of one launch, aligned to 256 bytes. What an earlier call returned is no longer valid.
   virtual void* scratch(std::size_t bytes) = 0;

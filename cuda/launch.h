@@ -38,7 +38,7 @@ cudaError_t start(const cudaLaunchConfig_t& config, void (*kernel)(Parameters...
 
 /// Runs `kKernel` on `grid`; nothing when the grid is empty.
 template <auto kKernel, class... Arguments>
-void launch(Cuda& cuda, const Grid& grid, Arguments&&... arguments) {
+void launch(const LaunchTarget& target, const Grid& grid, Arguments&&... arguments) {
   if (grid.empty()) return;
   const std::string_view signature = __PRETTY_FUNCTION__;
   constexpr std::size_t kWithoutAsking = 48 * 1024;  // more shared memory has to be asked for
@@ -50,9 +50,9 @@ void launch(Cuda& cuda, const Grid& grid, Arguments&&... arguments) {
   config.gridDim = dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
   config.blockDim = dim3(static_cast<unsigned>(grid.threads));
   config.dynamicSmemBytes = grid.shared;
-  config.stream = cuda.stream;
+  config.stream = target.stream;
   check_launch("cudaLaunchKernelEx", signature, start(config, kKernel, std::forward<Arguments>(arguments)...));
-  if (cuda.launches != nullptr) cuda.launches->push_back(describe(signature, grid, reinterpret_cast<const void*>(kKernel)));
+  if (target.launches != nullptr) target.launches->push_back(describe(signature, grid, reinterpret_cast<const void*>(kKernel)));
 }
 
 /// The block's shared memory; 16-byte aligned.
@@ -78,7 +78,7 @@ void start(CUstream_st* stream, const emulation::Launch& config, void (*kernel)(
 }
 
 template <auto kKernel, class... Arguments>
-void launch(Cuda& cuda, const Grid& grid, Arguments&&... arguments) {
+void launch(const LaunchTarget& target, const Grid& grid, Arguments&&... arguments) {
   if (grid.empty()) return;
   static const std::string name = cuda::kernel_name(__PRETTY_FUNCTION__);
   require(grid.x <= emulation::kMostBlocksX && grid.y <= emulation::kMostBlocksYZ && grid.z <= emulation::kMostBlocksYZ,
@@ -87,9 +87,9 @@ void launch(Cuda& cuda, const Grid& grid, Arguments&&... arguments) {
                                  .grid = {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z)},
                                  .threads = static_cast<unsigned>(grid.threads),
                                  .shared = grid.shared,
-                                 .order = cuda.order};
-  start(cuda.stream, config, kKernel, std::forward<Arguments>(arguments)...);
-  if (cuda.launches != nullptr) cuda.launches->push_back(describe(name, grid));
+                                 .order = target.order};
+  start(target.stream, config, kKernel, std::forward<Arguments>(arguments)...);
+  if (target.launches != nullptr) target.launches->push_back(describe(name, grid));
 }
 
 template <class T>

@@ -8,7 +8,10 @@
 
 #include "benchmarks/collectives.h"
 #include "comm/checker.h"
+#include "comm/report.h"
+#include "comm/transport/nccl.h"
 #include "comm/transport/threads.h"
+#include "cuda/collectives.h"
 #include "tools/commands.h"
 
 namespace oxrse::tools {
@@ -84,6 +87,23 @@ void measure_on_threads(const Options& options, const std::function<void(const b
   }
 }
 
+void measure_on_processes(comm::MpiSession& session, Options& options, const std::function<void(const bench::CollectiveRow&)>& show) {
+  const std::string& transport = options.transport;
+  require(session.size() > 1, "--transport {}: one rank only; start several with mpirun -n 2 oxrse bench collectives --transport {}",
+          transport, transport);
+  comm::Communicator ranks(session.transport(), {.choice = {}, .ranks_per_node = session.ranks_per_node()});
+  comm::run_on_all(ranks, [&] {
+    if (transport == "nccl") {
+      require(comm::nccl_status().starts_with("built in"), "--transport nccl: NCCL is {}", comm::nccl_status());
+      const cuda::CollectiveKernels kernels = cuda::collective_kernels();
+      comm::connect_nccl(ranks, {.rank = session.local_rank(), .size = session.local_size()},
+                         {.add = kernels.add, .convert = kernels.convert});
+    }
+    options.sizes.compare_mpi = transport == "mpi";
+    measure(ranks, options, show);
+  });
+}
+
 void run(Options options) {
   if (!options.show.empty()) return show_schedule(options);
   options.sizes.collective = collective_named(options.collective);
@@ -97,18 +117,15 @@ void run(Options options) {
     wrong += row.wrong;
   };
   comm::MpiSession session;
-  const bool threads = options.transport == "threads" || (options.transport == "auto" && session.size() == 1);
-  if (threads) {
+  if (options.transport == "auto") options.transport = session.size() == 1 ? "threads" : "mpi";
+  if (options.transport == "threads") {
     measure_on_threads(options, show);
   } else {
-    require(session.size() > 1, "--transport mpi: one rank only; start several with mpirun -n 2 oxrse bench collectives");
-    comm::Communicator ranks(session.transport(), {.choice = {}, .ranks_per_node = session.ranks_per_node()});
-    options.sizes.compare_mpi = true;
-    measure(ranks, options, show);
+    measure_on_processes(session, options, show);
   }
   if (!options.json.empty() && session.rank() == 0) {
     std::ofstream out(options.json);
-    out << Json({{"command", "collectives"}, {"transport", threads ? "threads" : "mpi"}, {"rows", rows}}).dump(1) << "\n" << std::flush;
+    out << Json({{"command", "collectives"}, {"transport", options.transport}, {"rows", rows}}).dump(1) << "\n" << std::flush;
     require(out.good(), "{}: cannot be written", options.json);
   }
   require(wrong == 0, "{} elements were wrong", wrong);
@@ -127,8 +144,8 @@ void add_bench_collectives_command(CLI::App& bench) {
   command->add_option("--count", options->count, "elements of --show; 0: one a rank")->check(CLI::NonNegativeNumber);
   command->add_option("--collective", options->collective, "which")->capture_default_str();
   command->add_option("--dtype", options->dtype, "type of elements: bf16, f16, f32, f64")->capture_default_str();
-  command->add_option("--transport", options->transport, "threads, mpi; auto: mpi under a launcher")
-      ->check(CLI::IsMember({"auto", "threads", "mpi"}))
+  command->add_option("--transport", options->transport, "threads, mpi, nccl (GPUs); auto: mpi under a launcher")
+      ->check(CLI::IsMember({"auto", "threads", "mpi", "nccl"}))
       ->capture_default_str();
   command->add_option("--min-bytes", options->sizes.least_bytes, "smallest size")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--max-bytes", options->sizes.most_bytes, "largest size")->check(CLI::PositiveNumber)->capture_default_str();

@@ -13,6 +13,7 @@
 #include "cuda/resources.h"
 #include "engine/core/devices.h"
 #include "engine/train/machine.h"
+#include "engine/train/ranks.h"
 #include "io/data/source.h"
 #include "tools/commands.h"
 #include "tools/option_checks.h"
@@ -35,17 +36,17 @@ struct BenchOptions {
         ->type_name("FILE");
   }
 
-  [[nodiscard]] Cpu cpu() const { return {.threads = threads > 0 ? threads : train::cpu_threads()}; }
+  [[nodiscard]] Cpu cpu(int otherwise = train::cpu_threads()) const { return {.threads = threads > 0 ? threads : otherwise}; }
   /// Null: the CPU.
   [[nodiscard]] Cuda* cuda() const { return dynamic_cast<Cuda*>(find_device(device)); }
 
   /// Reads what to compare with, then measures the ceilings and prints what everything below is compared with.
-  [[nodiscard]] bench::Report begin(const std::string& command) const {
+  [[nodiscard]] bench::Report begin(const std::string& command, const Cpu& where) const {
     if (!compare.empty()) bench::check_report(read_json(compare));  // noticed before the work
     Cuda* const gpu = cuda();
     bench::Report report{.command = command,
                          .device = device,
-                         .machine = gpu == nullptr ? bench::machine_name(cpu()) : gpu->description(),
+                         .machine = gpu == nullptr ? bench::machine_name(where) : gpu->description(),
                          .ceilings = {},
                          .rows = {}};
     fmt::print("machine     {}\n", report.machine);
@@ -53,7 +54,7 @@ struct BenchOptions {
       fmt::print("times       none: an emulation shows results, not speed; registers and local memory are those of {}\n\n",
                  cuda::resources_origin());
     } else {
-      report.ceilings = gpu == nullptr ? bench::measure_ceilings(cpu()) : bench::measure_ceilings(*gpu);
+      report.ceilings = gpu == nullptr ? bench::measure_ceilings(where) : bench::measure_ceilings(*gpu);
       fmt::print("ceilings    {}\n\n", report.ceilings.describe());
     }
     std::fflush(stdout);
@@ -127,7 +128,7 @@ void add_cases(CLI::App& bench, const std::string& name, const std::string& mean
     const bench::CaseSizes sizes = emulated ? bench::CaseSizes::few() : options->large ? bench::CaseSizes::many() : bench::CaseSizes();
     const std::vector<bench::Case> all = cases(sizes);
     require(bench::count_matches(all, kernels) > 0, "--filter {}: no kernel matches", options->filter);
-    bench::Report report = options->begin(name);
+    bench::Report report = options->begin(name, options->cpu());
     const bool with_kernels = kernels.device != nullptr;
     fmt::print("{}", bench::table_heading(with_kernels));
     bench::run_cases(all, kernels, options->cpu(), report, [&](const bench::Row& row) {
@@ -138,13 +139,47 @@ void add_cases(CLI::App& bench, const std::string& name, const std::string& mean
   });
 }
 
+struct TrainOptions : BenchOptions {
+  std::string config, model = "gpt2/124m", dtype = "bf16";
+  std::int64_t batch = 4, context = 256, micro_batches = 1, steps = 6, vocabulary = 1024;
+
+  /// The config of the step for so many ranks.
+  [[nodiscard]] train::Config load(int ranks) const {
+    JsonDocument document{.source = "bench train", .value = Json::object(), .lines = {}};
+    if (config.empty()) {
+      document.value["model"] = model;
+      document.value["train"] = {{"micro_batch", batch}, {"global_batch", batch * micro_batches * ranks}, {"context", context}};
+      document.value["precision"] = {{"compute", dtype}};
+    } else {
+      document = read_json(config);
+    }
+    document.value["run"]["device"] = device;
+    train::Config loaded = train::load_config(document);
+    if (config.empty()) fill_vocabulary(loaded, vocabulary);
+    loaded.train.eval_every = loaded.train.sample_every = 0;
+    return loaded;
+  }
+};
+
+/// On all ranks; the first has the result.
+void measure_train(const TrainOptions& options, train::Ranks& ranks) {
+  const train::Config config = options.load(ranks.size());
+  ranks.connect(config);
+  const Cpu cpu = options.cpu(ranks.threads());
+  Cuda* const gpu = options.cuda();
+  const train::Plan plan = bench::plan_train(config, gpu, ranks.communicator());
+  bench::Report report = options.begin("train", cpu);
+  const bench::TrainResult result = bench::run_train(config, plan, options.steps, cpu, report, gpu, ranks.communicator());
+  if (!ranks.first()) return;
+  report.summary = bench::to_json(result);
+  fmt::print("{}", bench::describe(result, report));
+  options.finish(report);
+}
+
 void add_train(CLI::App& bench) {
-  struct Options : BenchOptions {
-    std::string config, model = "gpt2/124m", dtype = "bf16";
-    std::int64_t batch = 4, context = 256, micro_batches = 1, steps = 6, vocabulary = 1024;
-  };
-  CLI::App* command = bench.add_subcommand("train", "Whole training steps on random tokens: tokens/s, efficiency, time of every op");
-  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      bench.add_subcommand("train", "Whole training steps on random tokens: tokens/s, efficiency, time of every op; of ranks under mpirun");
+  const auto options = std::make_shared<TrainOptions>();
   options->add_to(*command, {"cpu", "cuda"});
   const auto* file = command->add_option("CONFIG", options->config, "measure a step of this config instead")->type_name("CONFIG.json");
   const auto shape = [&](const std::string& name, auto& value, const std::string& meaning) {
@@ -157,31 +192,13 @@ void add_train(CLI::App& bench) {
   shape("--model", options->model, "an entry of model_zoo/models");
   size("--batch", options->batch, "samples of a micro-batch (train.micro_batch)");
   size("--context", options->context, "tokens of a sample (train.context)");
-  size("--micro-batches", options->micro_batches, "micro-batches of a step (train.global_batch / train.micro_batch)");
+  size("--micro-batches", options->micro_batches, "micro-batches of a step, of each rank");
   shape("--dtype", options->dtype, "compute type: bf16, fp16, f32 or f64");
   add_vocabulary(*command, options->vocabulary)->excludes(command->get_option("CONFIG"));
   command->add_option("--steps", options->steps, "steps to measure")->check(between<std::int64_t>(1, 1'000'000))->capture_default_str();
   command->callback([=] {
-    JsonDocument document{.source = "bench train", .value = Json::object(), .lines = {}};
-    if (options->config.empty()) {
-      document.value["model"] = options->model;
-      document.value["train"] = {
-          {"micro_batch", options->batch}, {"global_batch", options->batch * options->micro_batches}, {"context", options->context}};
-      document.value["precision"] = {{"compute", options->dtype}};
-    } else {
-      document = read_json(options->config);
-    }
-    document.value["run"]["device"] = options->device;
-    train::Config config = train::load_config(document);
-    if (options->config.empty()) fill_vocabulary(config, options->vocabulary);
-    config.train.eval_every = config.train.sample_every = 0;
-    Cuda* const gpu = options->cuda();
-    const train::Plan plan = bench::plan_train(config, gpu);
-    bench::Report report = options->begin("train");
-    const bench::TrainResult result = bench::run_train(config, plan, options->steps, options->cpu(), report, gpu);
-    report.summary = bench::to_json(result);
-    fmt::print("{}", bench::describe(result, report));
-    options->finish(report);
+    train::Ranks ranks;
+    ranks.run([&] { measure_train(*options, ranks); });
   });
 }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -95,13 +94,10 @@ void add_eval_command(CLI::App& app) {
   command->add_flag("--json", options->json, "print one JSON object");
   command->callback([options] {
     train::Ranks ranks;
-    try {
+    ranks.run([&] {
       ranks.connect(Json{{"checkpoint", options->checkpoint}, {"data", options->data}, {"batches", options->batches}});
       evaluate(*options, ranks);
-    } catch (const std::exception& error) {
-      if (ranks.communicator() != nullptr) ranks.communicator()->abort(error.what());
-      throw;
-    }
+    });
   });
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/report.h"
 #include "cuda/devices.h"
 #include "engine/core/build_info.h"
 #include "engine/core/error.h"
@@ -122,6 +123,8 @@ int main(int argc, char** argv) {
   set_up_libraries(argv);
   try {
     return run(argc, argv);
+  } catch (const oxrse::comm::ReportedError&) {
+    return kFailed;
   } catch (const std::bad_alloc&) {
     std::fputs("error: out of memory\n", stderr);
   } catch (const std::exception& error) {

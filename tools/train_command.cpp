@@ -89,7 +89,7 @@ void add_train_command(CLI::App& app) {
     } else if (*plan) {
       print_plan(options->read(), true, 0);
     } else {
-      train::train(options->read(), *resume);
+      train::train([&] { return options->read(); }, *resume);
     }
   });
 }

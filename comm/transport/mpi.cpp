@@ -1,8 +1,12 @@
 #include "comm/transport/mpi.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <thread>
 
+#include "comm/report.h"
 #include "engine/core/build_info.h"
 #include "engine/core/error.h"
 
@@ -11,9 +15,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <bit>
-#include <chrono>
 #include <deque>
 #include <list>
 #include <random>
@@ -29,37 +31,54 @@ long number_in(const char* variable) {
   return value == nullptr ? 0 : std::atol(value);
 }
 
-/// A step of srun whose tasks are not the ranks is several runs that write to the same files. mpirun may start its own helpers by srun, one
-/// a machine.
-void require_all_of_step(int size) {
-  const long tasks = std::getenv("SLURM_STEP_ID") == nullptr ? 0 : number_in("SLURM_STEP_NUM_TASKS");
-  const bool by_mpirun = std::getenv("MPI_LOCALNRANKS") != nullptr;
-  require(tasks <= size && (by_mpirun || tasks == 0 || tasks == size),
-          "srun started {} tasks, but this one is of {} ranks: start oxrse with srun --mpi=pmi2 alone, or with mpirun alone", tasks, size);
+std::string what_to_start(const std::string& with_mpi) {
+  return mpi_status().starts_with("built in") ? with_mpi : "this build has no MPI (" + mpi_status() + ")";
 }
 
-/// Several tasks that each take themselves for rank 0 of 1 would write to the same files.
-void require_connected(int size) {
-  if (size > 1) return require_all_of_step(size);
-  const long slurm = number_in("SLURM_NTASKS");
-  require(slurm <= 1, "Slurm started {} tasks, but this one knows of no other: {}", slurm,
-          mpi_status().starts_with("built in") ? "start it with srun --mpi=pmi2 oxrse ... (or as one task with --ntasks=1)"
-                                               : "this build has no MPI (" + mpi_status() + ")");
-  for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}) {
-    const long tasks = number_in(variable);
-    require(tasks <= 1, "{}={}, but this process knows of no other rank: {}", variable, tasks,
-            mpi_status().starts_with("built in") ? "start it with the launcher of the MPI that `oxrse doctor` shows"
-                                                 : "this build has no MPI (" + mpi_status() + ")");
+/// Why this task is not one of all those that a launcher started, or "". Tasks that each take themselves for rank 0 of 1, or for ranks of
+/// several runs, would write to the same files.
+std::string disconnection(int size) {
+  if (size > 1) {
+    // mpirun may start its own helpers by srun, one a machine.
+    const long tasks = std::getenv("SLURM_STEP_ID") == nullptr ? 0 : number_in("SLURM_STEP_NUM_TASKS");
+    const bool by_mpirun = std::getenv("MPI_LOCALNRANKS") != nullptr;
+    if (tasks <= size && (by_mpirun || tasks == 0 || tasks == size)) return "";
+    return fmt::format("srun started {} tasks, but this one is of {} ranks: start oxrse with srun --mpi=pmi2 alone, or with mpirun alone",
+                       tasks, size);
   }
+  if (const long tasks = number_in("SLURM_NTASKS"); tasks > 1) {
+    return fmt::format("Slurm started {} tasks, but this one knows of no other: {}", tasks,
+                       what_to_start("start it with srun --mpi=pmi2 oxrse ... (or as one task with --ntasks=1)"));
+  }
+  for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}) {
+    if (const long tasks = number_in(variable); tasks > 1) {
+      return fmt::format("{}={}, but this process knows of no other rank: {}", variable, tasks,
+                         what_to_start("start it with the launcher of the MPI that `oxrse doctor` shows"));
+    }
+  }
+  return "";
 }
+
+/// The number that a launcher gave to this process, known also where MPI does not say it.
+long task_number() { return std::max({number_in("SLURM_PROCID"), number_in("PMI_RANK"), number_in("OMPI_COMM_WORLD_RANK")}); }
 
 }  // namespace
 
 std::string mpi_status() { return std::string(build_info().mpi); }
 
+/// All tasks have the same reason to stop, and the first says it. The others wait for that, because launchers end all when one ends.
+void MpiSession::require_connected() {
+  const std::string problem = disconnection(size_);
+  if (problem.empty()) return;
+  guard_.reset();  // what the launcher ends now is no death to report
+  if (task_number() == 0) throw Error(problem);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  throw ReportedError(problem);
+}
+
 #ifndef OXRSE_HAVE_MPI
 
-MpiSession::MpiSession() { require_connected(1); }
+MpiSession::MpiSession() { require_connected(); }
 MpiSession::~MpiSession() = default;
 std::unique_ptr<Transport> MpiSession::transport() { fail("this build has no MPI: {}", mpi_status()); }
 double MpiSession::time_all_reduce(const float* /*input*/, float* /*output*/, std::int64_t /*count*/) {
@@ -136,7 +155,7 @@ class MpiTransport : public Transport {
   [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] std::string place_of(int rank) const override { return places_[static_cast<std::size_t>(rank)]; }
 
-  // Pieces are far below 2^31 bytes, see Execution.
+  // Pieces are far below 2^31 bytes, see HostExecution.
   Transfer send(int peer, const Tag& tag, const std::byte* data, std::int64_t bytes) override {
     const std::uint64_t id = free_request();
     MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, number_of(tag), data_, &requests_[id]);
@@ -227,7 +246,7 @@ MpiSession::MpiSession() {
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     find_machines();
   }
-  require_connected(size_);
+  require_connected();
   if (size_ > 1) {
     join_guards();
   } else {

@@ -12,7 +12,7 @@ namespace oxrse::comm {
 class MpiSession {
  public:
   /// Starts MPI where a launcher has set this process up for it. An Error says so when a launcher started several tasks that do not know of
-  /// each other, and how to start them.
+  /// each other, and how to start them; a ReportedError on all tasks but one.
   MpiSession();
   /// Ends MPI. While an exception is on its way it does not, because other ranks may never get there: the process is about to exit with an
   /// error, and launchers end the others.
@@ -44,6 +44,7 @@ class MpiSession {
   static double time_all_reduce(const float* input, float* output, std::int64_t count);
 
  private:
+  void require_connected();
   void find_machines();
   void join_guards();
 

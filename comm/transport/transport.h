@@ -21,7 +21,7 @@ struct Transfer {
 
 /// What ranks tell each other beside the data, when something takes long or goes wrong.
 struct Notice {
-  enum class Kind : std::uint8_t { Query, Status, Abort };
+  enum class Kind : std::uint8_t { Query, Status, Abort, Reported };
   Kind kind = Kind::Query;
   std::int32_t from = 0;
   std::uint64_t sequence = 0;  // of the operation the sender is at

@@ -15,6 +15,7 @@ struct BuildInfo {
   std::string_view source_dir;  // where it was built from
   std::string_view onednn;      // "built in: 2.6.3" or "left out: why"
   std::string_view mpi;
+  std::string_view nccl;
   std::string_view cuda;
   std::string_view cuda_emulation;
 };

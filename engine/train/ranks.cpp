@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "comm/report.h"
 #include "engine/core/build_info.h"
 #include "engine/train/machine.h"
 
@@ -23,9 +24,13 @@ Json common_ground(const Json& job) {
           {"build", {{"commit", build_info().commit}, {"march", build_info().march}, {"onednn", build_info().onednn}}}};
 }
 
+comm::Settings default_settings(comm::MpiSession& session) {
+  return {.choice = {}, .ranks_per_node = session.ranks_per_node(), .activity = session.activity()};
+}
+
 comm::Settings settings_of(const Config& config, comm::MpiSession& session) {
-  comm::Settings settings{
-      .choice = {}, .timeout_s = config.comm.timeout_s, .ranks_per_node = session.ranks_per_node(), .activity = session.activity()};
+  comm::Settings settings = default_settings(session);
+  settings.timeout_s = config.comm.timeout_s;
   settings.choice.keep_tree = config.comm.deterministic;
   for (const comm::Algorithm a : comm::kAlgorithms) {
     if (comm::name_of(a) == config.comm.algorithm) settings.choice.allowed = {a};
@@ -37,11 +42,17 @@ comm::Settings settings_of(const Config& config, comm::MpiSession& session) {
 
 Ranks::Ranks() {
   if (!first() && std::freopen("/dev/null", "w", stdout) == nullptr) fail("/dev/null cannot be opened");
+  if (size() > 1) communicator_.emplace(session_.transport(), default_settings(session_));
+}
+
+void Ranks::run(const std::function<void()>& work) {
+  if (!communicator_) return work();
+  comm::run_on_all(*communicator_, work);
 }
 
 void Ranks::agree(const Json& mine, const comm::Settings& settings) {
-  if (size() == 1) return;
-  communicator_.emplace(session_.transport(), settings);
+  if (!communicator_) return;
+  communicator_->configure(settings);
   const Json first = Json::parse(communicator_->broadcast(mine.dump(), 0, "config"));
   std::string differences;
   for (const std::string& line : config_differences(first, mine)) differences += "\n  " + line;
@@ -50,9 +61,7 @@ void Ranks::agree(const Json& mine, const comm::Settings& settings) {
   communicator_->barrier("start");
 }
 
-void Ranks::connect(const Json& job) {
-  agree(common_ground(job), {.choice = {}, .ranks_per_node = session_.ranks_per_node(), .activity = session_.activity()});
-}
+void Ranks::connect(const Json& job) { agree(common_ground(job), default_settings(session_)); }
 
 void Ranks::connect(const Config& config) {
   agree(common_ground(write_config(config)), settings_of(config, session_));

@@ -20,6 +20,9 @@ class Ranks {
  public:
   Ranks();
 
+  /// Does `work` on all ranks, as comm::run_on_all.
+  void run(const std::function<void()>& work);
+
   /// Connects the ranks as the config says. An Error when they were started with configs, builds or settings in the environment that
   /// differ, or when the config's batch cannot be shared by them.
   void connect(const Config& config);

@@ -469,17 +469,14 @@ void Run::print_summary() const {
 
 }  // namespace
 
-void train(const JsonDocument& document, const std::string& resume) {
+void train(const std::function<JsonDocument()>& read, const std::string& resume) {
   const StopRequests stop;  // from here on, so that a signal while data are read also ends in a saved state
   Ranks ranks;
-  try {
-    const Config config = load_config(document);
+  ranks.run([&] {
+    const Config config = load_config(read());
     ranks.connect(config);
     Run(config, resume, ranks).execute();
-  } catch (const std::exception& error) {
-    if (ranks.communicator() != nullptr) ranks.communicator()->abort(error.what());
-    throw;
-  }
+  });
 }
 
 }  // namespace oxrse::train

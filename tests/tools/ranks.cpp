@@ -10,6 +10,24 @@ using namespace oxrse;
 using Catch::Matchers::Contains;
 using namespace test;
 
+namespace {
+
+int times(const std::string& text, const std::string& what) {
+  int n = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+/// Refused, and not by every rank once more.
+void check_refused_once(const CommandResult& result, const std::string& why) {
+  INFO(result.err);
+  CHECK(result.exit_code != 0);
+  CHECK_THAT(result.err, Contains(why));
+  CHECK(times(result.err, "error: ") == 1);
+}
+
+}  // namespace
+
 TEST_CASE("runs on 1, 2 and 4 ranks record the same numbers, and one rank prints") {
   if (!has_mpi()) return;
   const SmallRun run;
@@ -42,9 +60,7 @@ TEST_CASE("eval gives the same numbers on any number of ranks, once") {
     CHECK(together.exit_code == 0);
     CHECK(together.out == alone.out);
   }
-  const CommandResult missing = run_command("eval " + run.path("one") + " --data missing.txt", "OMP_NUM_THREADS=1 mpirun -n 2");
-  CHECK(missing.exit_code != 0);
-  CHECK_THAT(missing.err, Contains("missing.txt"));
+  check_refused_once(run_command("eval " + run.path("one") + " --data missing.txt", "OMP_NUM_THREADS=1 mpirun -n 2"), "missing.txt");
 }
 
 TEST_CASE("a run goes on with another number of ranks") {
@@ -92,23 +108,23 @@ TEST_CASE("a rank that would own nothing is refused") {
   std::string tiny = "--set train.global_batch=4 --set parallel.zero=1";
   for (const char* key : {"width", "heads", "layers", "mlp_width"}) tiny += fmt::format(" --set model.{}=1", key);
   const CommandResult result = run.train(4, "tiny", tiny + " --set model.head_width=2");
-  CHECK(result.exit_code != 0);
-  CHECK_THAT(result.err, Contains("without a single one of") && Contains("parallel.zero to 0"));
+  check_refused_once(result, "without a single one of");
+  CHECK_THAT(result.err, Contains("parallel.zero to 0"));
 }
 
 TEST_CASE("what ranks cannot share or do not agree about is refused before anything is written") {
   if (!has_mpi()) return;
   const SmallRun run;
-  const CommandResult batch = run.train(5, "refused");
-  CHECK(batch.exit_code != 0);
-  CHECK_THAT(batch.err,
-             Contains("train.global_batch 12 is not a multiple of train.micro_batch 1 times 5 ranks: the nearest values are 10 and 15"));
+  check_refused_once(run.train(5, "refused"),
+                     "train.global_batch 12 is not a multiple of train.micro_batch 1 times 5 ranks: the nearest values are 10 and 15");
+  check_refused_once(run.train(3, "refused", "--set train.stepz=1"), "train.stepz");
+  check_refused_once(run_command("train missing.json", "OMP_NUM_THREADS=1 mpirun -n 3"), "missing.json: cannot be read");
   io::put(run.path("start.sh"), "[ \"$PMI_RANK\" = 2 ] && export DNNL_MAX_CPU_ISA=SSE41\nexec \"$@\"\n");
   const CommandResult environment =
       run_command(fmt::format("train {} --set 'run.dir=\"{}\"'", run.path("config.json"), run.path("refused")),
                   "OMP_NUM_THREADS=1 mpirun -n 3 sh " + run.path("start.sh"));
-  CHECK(environment.exit_code != 0);
-  CHECK_THAT(environment.err, Contains("rank 2 was started with other settings than rank 0") && Contains("DNNL_MAX_CPU_ISA"));
+  check_refused_once(environment, "rank 2 was started with other settings than rank 0");
+  CHECK_THAT(environment.err, Contains("DNNL_MAX_CPU_ISA"));
   CHECK_FALSE(std::filesystem::exists(run.path("refused")));
 }
 
@@ -118,6 +134,16 @@ TEST_CASE("tasks that Slurm starts without MPI are refused with the right comman
       run_command(fmt::format("train {} --set 'run.dir=\"{}\"'", run.path("config.json"), run.path("refused")), "SLURM_NTASKS=4");
   CHECK(result.exit_code == 1);
   CHECK_THAT(result.err, Contains("Slurm started 4 tasks") && (Contains("srun --mpi=pmi2") || Contains("no MPI")));
+  CHECK_FALSE(std::filesystem::exists(run.path("refused")));
+}
+
+TEST_CASE("tasks of Slurm that are more than the ranks of one run are refused with the right commands") {
+  if (!has_mpi()) return;
+  const SmallRun run;
+  const CommandResult result = run_command(fmt::format("train {} --set 'run.dir=\"{}\"'", run.path("config.json"), run.path("refused")),
+                                           "mpirun -n 2 env SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 OMP_NUM_THREADS=1");
+  check_refused_once(result, "srun started 4 tasks, but this one is of 2 ranks");
+  CHECK_THAT(result.err, Contains("srun --mpi=pmi2 alone, or with mpirun alone"));
   CHECK_FALSE(std::filesystem::exists(run.path("refused")));
 }
 
@@ -136,4 +162,21 @@ TEST_CASE("bench collectives shows and measures") {
   INFO(mpi.err);
   CHECK(mpi.exit_code == 0);
   CHECK_THAT(mpi.out, Contains("mpi") && Contains("doubling"));
+  const CommandResult nccl = run_command("bench collectives --transport nccl --max-bytes 1024", "CUDA_VISIBLE_DEVICES= mpirun -n 2");
+  check_refused_once(nccl, "");
+  CHECK_THAT(nccl.err, Contains("NCCL is left out") || Contains("has no GPU"));
+}
+
+TEST_CASE("bench train measures ranks together, and one prints") {
+  if (!has_mpi()) return;
+  const SmallRun files;
+  const CommandResult result = run_command(
+      "bench train --model small/tiny --batch 1 --context 16 --steps 2 --json " + files.path("of2.json"), "OMP_NUM_THREADS=1 mpirun -n 2");
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK(times(result.out, "tokens/s") == 1);
+  const Json summary = read_json(files.path("of2.json")).value.at("summary");
+  CHECK(summary.at("ranks") == 2);
+  CHECK(summary.at("tokens") == 32);
+  CHECK(summary.at("comm_ms").get<double>() > 0);
 }

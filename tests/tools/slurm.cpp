@@ -86,6 +86,7 @@ TEST_CASE("runs under srun on two nodes; one without its flag and one with a dea
   const CommandResult plain = cluster.run("srun -N2 -n2 $OXRSE train " + train_command(run, ""));
   CHECK(plain.exit_code != 0);
   CHECK_THAT(plain.err, Contains("Slurm started 2 tasks") && Contains("srun --mpi=pmi2"));
+  CHECK(plain.err.find("Slurm started 2 tasks") == plain.err.rfind("Slurm started 2 tasks"));  // not by every task once more
   CHECK_FALSE(std::filesystem::exists(run.path("run")));
 
   const CommandResult whole = cluster.run("srun --mpi=pmi2 -N2 -n2 $OXRSE train " + train_command(run, ""));

@@ -2,24 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
 
-#include "comm/transport/mpi.h"
 #include "engine/core/json.h"
 #include "tests/catch.h"
+#include "tests/comm/has_mpi.h"
 #include "tests/io/temporary.h"
 #include "tests/tools/command.h"
 
 namespace oxrse::test {
-
-inline bool has_mpi() {
-  if (comm::mpi_status().starts_with("built in") && std::system("command -v mpirun >/dev/null") == 0) return true;
-  WARN("not tested: MPI is missing (Debian: mpich libmpich-dev)");
-  return false;
-}
 
 /// A small model, 12 micro-batches a step; every rank computes on one thread.
 class SmallRun {

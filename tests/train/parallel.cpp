@@ -180,6 +180,32 @@ TEST_CASE("a plan for ranks has the memory that every rank takes at the most", "
   for (const MemoryUse& peak : peaks) CHECK(peak.total() <= plan.memory.total());
 }
 
+TEST_CASE("sums over ranks take no more memory than the plan says, by any algorithm", "[parallel]") {
+  Config config = shared_config();
+  config.model["width"] = 64;
+  config.model["vocab"] = 1031;
+  config.comm.bucket_mib = GENERATE(0.1, 25.0);
+  config.comm.deterministic = GENERATE(true, false);
+  config.precision.compute = GENERATE("f32", "bf16");
+  config.parallel.zero = GENERATE(0, 1);
+  const int ranks = GENERATE(2, 3, 4);
+  const Plan plan = make_plan(config, resolve_model(config, 0), parallel::Group::planned(ranks));
+  for (const comm::Algorithm algorithm : comm::kAlgorithms) {
+    std::vector<std::int64_t> taken(static_cast<std::size_t>(ranks));
+    const auto errors = comm::testing::run_ranks(ranks,
+                                                 [&](Communicator& communicator) {
+                                                   Fixture fixture(config, 1, &communicator);
+                                                   fixture.step(0);
+                                                   fixture.step(1);
+                                                   taken[static_cast<std::size_t>(communicator.rank())] = communicator.scratch_peak();
+                                                 },
+                                                 {.choice = {.allowed = {algorithm}, .keep_tree = config.comm.deterministic}});
+    for (const std::string& error : errors) CHECK(error.empty());
+    INFO(comm::name_of(algorithm));
+    for (const std::int64_t bytes : taken) CHECK((bytes > 0 && bytes <= plan.communication_bytes));
+  }
+}
+
 TEST_CASE("any order of sums is right, and every rank has the same", "[parallel]") {
   Config config = shared_config();
   config.precision.compute = "f64";

@@ -153,7 +153,11 @@ void examine_libraries(DoctorReport& report) {
   } else {
     report.note("MPI", "{}: training runs as one process", build.mpi);
   }
-  report.note("NCCL", "left out: this version's ranks compute on CPUs");
+  if (build.nccl.starts_with("built in")) {
+    report.ok("NCCL", "{}: oxrse bench collectives --transport nccl; training computes on CPUs", build.nccl);
+  } else {
+    report.note("NCCL", "{}", build.nccl);
+  }
   examine_model_zoo(report);
 }
 
