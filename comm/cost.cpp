@@ -38,24 +38,32 @@ std::int64_t CostModel::best_chunk(const Request& request, DType type) const {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(request.count) / chunks));
 }
 
-Algorithm choose(const CostModel& model, const Request& request, DType type, const Choice& choice) {
+std::vector<Algorithm> candidates(const Request& request, const Choice& choice) {
   const auto keeps = [](Algorithm a) { return a == Algorithm::Doubling || a == Algorithm::Halving || a == Algorithm::Direct; };
+  std::vector<Algorithm> found;
   for (const bool any : {false, true}) {
-    double least = std::numeric_limits<double>::infinity();
-    Algorithm best = Algorithm::Ring;
     for (const Algorithm a : kAlgorithms) {
       const bool is_allowed = any || choice.allowed.empty() || std::ranges::count(choice.allowed, a) > 0;
-      if (!is_allowed || !supports(a, request) || (choice.keep_tree && !keeps(a))) continue;
-      const double seconds = model.predict(a, request, type);
-      if (seconds < least) {
-        least = seconds;
-        best = a;
-      }
+      if (is_allowed && supports(a, request) && (!choice.keep_tree || keeps(a))) found.push_back(a);
     }
-    if (std::isfinite(least)) return best;
-    if (any) break;
+    if (!found.empty()) return found;
   }
-  return request.collective == Collective::AllToAll || request.collective == Collective::Broadcast ? Algorithm::Direct : Algorithm::Halving;
+  return {request.collective == Collective::AllToAll || request.collective == Collective::Broadcast ? Algorithm::Direct
+                                                                                                    : Algorithm::Halving};
+}
+
+Algorithm choose(const CostModel& model, const Request& request, DType type, const Choice& choice) {
+  const std::vector<Algorithm> all = candidates(request, choice);
+  double least = std::numeric_limits<double>::infinity();
+  Algorithm best = all.front();
+  for (const Algorithm a : all) {
+    const double seconds = all.size() > 1 ? model.predict(a, request, type) : 0;
+    if (seconds < least) {
+      least = seconds;
+      best = a;
+    }
+  }
+  return best;
 }
 
 }  // namespace oxrse::comm

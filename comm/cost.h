@@ -36,8 +36,10 @@ struct Choice {
   bool keep_tree = false;          // only those that add as the request's tree says
 };
 
-/// The algorithm with the least predicted time among those that `choice` allows and that can do the request. When none of the allowed can,
-/// any that can.
+/// The algorithms that `choice` allows and that can do the request; when none of the allowed can, any that can.
+std::vector<Algorithm> candidates(const Request& request, const Choice& choice);
+
+/// The candidate with the least predicted time.
 Algorithm choose(const CostModel& model, const Request& request, DType type, const Choice& choice);
 
 }  // namespace oxrse::comm

@@ -38,38 +38,35 @@ HostExecution::HostExecution(const Program& program, Operands operands, const Ta
       tag_(tag),
       transport_(transport),
       pool_(pool),
-      memory_(pool.take(program.scratch * size_of(accumulator_of(operands_.type)))) {
+      memory_(pool.take(memory_of(program, operands_.type))) {
   if (!program_.steps.empty()) begin_step();
 }
 
-HostExecution::~HostExecution() {
-  pool_.give_back(std::move(memory_));
-  pool_.give_back(std::move(staging_));
+HostExecution::~HostExecution() { pool_.give_back(std::move(memory_)); }
+
+std::int64_t HostExecution::memory_of(const Program& program, DType type) {
+  const Operands operands{.type = type, .inputs = {}, .output = nullptr};
+  std::int64_t most = 0;
+  for (const Step& step : program.steps) {
+    std::int64_t staged = 0;
+    for (const Action& a : step.transfers) staged += operands.is_staged(a) ? staged_bytes(a, operands.wire_of(a)) : 0;
+    most = std::max(most, staged);
+  }
+  return operands.scratch_bytes(program) + most;
 }
 
 void HostExecution::begin_step() {
   const Step& step = program_.steps[step_];
   flows_.clear();
-  std::int64_t staged = 0;
+  std::byte* place = memory_.data.get() + operands_.scratch_bytes(program_);
   for (const Action& a : step.transfers) {
-    const bool sends = a.kind == Action::Kind::Send;
     Flow flow{.action = &a};
     flow.wire = operands_.wire_of(a);
-    flow.staged = !sends && (a.kind == Action::Kind::ReceiveReduce || flow.wire != type_of(a.to));
-    flow.memory = address(sends ? a.from : a.to);
     flow.pieces = (count_of(a) * size_of(flow.wire) + kPieceBytes - 1) / kPieceBytes;
-    if (flow.staged) staged += std::min(flow.pieces, kWindow) * std::min(kPieceBytes, count_of(a) * size_of(flow.wire));
+    flow.staged = operands_.is_staged(a);
+    flow.memory = flow.staged ? place : address(a.kind == Action::Kind::Send ? a.from : a.to);
+    if (flow.staged) place += staged_bytes(a, flow.wire);
     flows_.push_back(flow);
-  }
-  if (staging_.bytes < staged) {
-    pool_.give_back(std::move(staging_));
-    staging_ = pool_.take(staged);
-  }
-  std::byte* place = staging_.data.get();
-  for (Flow& flow : flows_) {
-    if (!flow.staged) continue;
-    flow.memory = place;
-    place += std::min(flow.pieces, kWindow) * std::min(kPieceBytes, count_of(*flow.action) * size_of(flow.wire));
   }
   // Receives first: what is waited for needs no place of its own in the transport.
   for (const bool sends : {false, true}) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -43,6 +44,18 @@ struct Operands {
     if (a.kind == Action::Kind::Send) return type_of(a.from);
     return a.wide ? accumulator_of(type) : type;
   }
+  /// Whether what arrives is received beside its place, because it is then added or converted.
+  [[nodiscard]] bool is_staged(const Action& a) const {
+    return a.kind != Action::Kind::Send && (a.kind == Action::Kind::ReceiveReduce || wire_of(a) != type_of(a.to));
+  }
+  /// Bytes of scratch, whose elements have the accumulator type, so many that what follows is aligned.
+  [[nodiscard]] std::int64_t scratch_bytes(const Program& program) const {
+    return aligned(program.scratch * size_of(accumulator_of(type)));
+  }
+  static std::int64_t aligned(std::int64_t bytes) {
+    constexpr std::int64_t kAlignment = 256;
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
 };
 
 /// A program being carried out: `advance` does what can be done now and never waits.
@@ -74,6 +87,10 @@ class HostExecution : public Execution {
   [[nodiscard]] std::int64_t events() const override { return events_; }
   [[nodiscard]] std::vector<int> waiting_for() const override;
 
+  /// Bytes besides operands that a program takes: scratch, and behind it room for what arrives in a step and is not received where it
+  /// belongs.
+  [[nodiscard]] static std::int64_t memory_of(const Program& program, DType type);
+
   static constexpr std::int64_t kPieceBytes = 256 << 10;
 
  private:
@@ -83,7 +100,7 @@ class HostExecution : public Execution {
     const Action* action = nullptr;
     std::byte* memory = nullptr;  // of what is sent, or where it is received
     DType wire = DType::F32;
-    bool staged = false;  // received beside its place, then added or converted
+    bool staged = false;  // Operands::is_staged
     std::int64_t begun = 0, done = 0, pieces = 0;
     std::array<Transfer, kWindow> transfers{};
   };
@@ -96,6 +113,10 @@ class HostExecution : public Execution {
   void finish_piece(const Flow& flow);
   [[nodiscard]] std::int64_t elements_of(const Flow& flow, std::int64_t piece) const;
   [[nodiscard]] static std::int64_t count_of(const Action& a) { return a.kind == Action::Kind::Send ? a.from.count : a.to.count; }
+  /// Of a window of pieces.
+  [[nodiscard]] static std::int64_t staged_bytes(const Action& a, DType wire) {
+    return Operands::aligned(std::min(kWindow * kPieceBytes, count_of(a) * size_of(wire)));
+  }
   void run_local(const Step& step);
 
   const Program& program_;
@@ -103,8 +124,7 @@ class HostExecution : public Execution {
   Tag tag_;
   Transport& transport_;
   MemoryPool& pool_;
-  MemoryPool::Piece memory_;  // scratch
-  MemoryPool::Piece staging_;
+  MemoryPool::Piece memory_;
   std::size_t step_ = 0;
   std::vector<Flow> flows_;
   std::int64_t events_ = 0;

@@ -10,10 +10,6 @@
 namespace oxrse::comm {
 namespace {
 
-constexpr std::int64_t kAlignment = 256;
-
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 bool sends(const Action& a) { return a.kind == Action::Kind::Send; }
 
 std::vector<int> peers_of(const Program& program) {
@@ -110,19 +106,16 @@ class NcclExecution : public Execution {
     std::int64_t most = 0;
     for (const Step& step : program_.steps) {
       std::int64_t staged = 0;
-      for (const Action& a : step.transfers) staged += is_staged(a) ? aligned(bytes_of(a)) : 0;
+      for (const Action& a : step.transfers) staged += operands_.is_staged(a) ? Operands::aligned(bytes_of(a)) : 0;
       most = std::max(most, staged);
     }
-    staging_ = aligned(program_.scratch * size_of(accumulator_of(operands_.type)));
+    staging_ = operands_.scratch_bytes(program_);
     if (staging_ + most == 0) return;
     void* memory = nullptr;
     check_cuda("cudaMallocAsync", cudaMallocAsync(&memory, static_cast<std::size_t>(staging_ + most), gpu().stream()));
     memory_ = static_cast<std::byte*>(memory);
   }
 
-  [[nodiscard]] bool is_staged(const Action& a) const {
-    return !sends(a) && (a.kind == Action::Kind::ReceiveReduce || operands_.wire_of(a) != operands_.type_of(a.to));
-  }
   [[nodiscard]] std::int64_t bytes_of(const Action& a) const {
     return (sends(a) ? a.from.count : a.to.count) * size_of(operands_.wire_of(a));
   }
@@ -134,8 +127,8 @@ class NcclExecution : public Execution {
   void for_transfers(const Step& step, const F& f) const {
     std::byte* place = memory_ + staging_;
     for (const Action& a : step.transfers) {
-      f(a, is_staged(a) ? place : address(sends(a) ? a.from : a.to));
-      if (is_staged(a)) place += aligned(bytes_of(a));
+      f(a, operands_.is_staged(a) ? place : address(sends(a) ? a.from : a.to));
+      if (operands_.is_staged(a)) place += Operands::aligned(bytes_of(a));
     }
   }
 
@@ -151,7 +144,7 @@ class NcclExecution : public Execution {
 
   void add_arrived(const Step& step) const {
     for_transfers(step, [&](const Action& a, std::byte* data) {
-      if (!is_staged(a)) return;
+      if (!operands_.is_staged(a)) return;
       const Tensor arrived = vector_at(data, operands_.wire_of(a), a.to.count);
       if (a.kind == Action::Kind::ReceiveReduce) {
         transport_.kernels_.add(gpu().stream(), tensor(a.to), tensor(a.with), arrived);

@@ -1,6 +1,8 @@
 #include "engine/parallel/gradient_sum.h"
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace oxrse::parallel {
@@ -18,23 +20,56 @@ comm::ReductionTree tree_of(int ranks, std::int64_t total, nn::Gradients::Order 
   return comm::ReductionTree::of_blocks(blocks);
 }
 
+/// Makes the requests of buckets.
+class Requests {
+ public:
+  Requests(const SumSpec& spec, int ranks) : scattered_(spec.scattered), tree_(tree_of(ranks, spec.total, spec.order)), ranks_(ranks) {}
+
+  [[nodiscard]] comm::Request of(const Bucket& bucket) const {
+    const comm::Collective collective = scattered_ ? comm::Collective::ReduceScatter : comm::Collective::AllReduce;
+    comm::Request request = comm::request(collective, ranks_, bucket.count());
+    if (scattered_) request.bounds = bucket.bounds;
+    request.in_place = true;
+    request.tree = tree_;
+    return request;
+  }
+
+ private:
+  bool scattered_;
+  comm::ReductionTree tree_;
+  int ranks_;
+};
+
 }  // namespace
 
-GradientSum::GradientSum(comm::Communicator& ranks, const std::vector<Bucket>& buckets, std::int64_t total, nn::Gradients::Order order,
-                         DType type, bool scattered)
-    : ranks_(ranks), type_(type) {
-  const comm::ReductionTree tree = tree_of(ranks.size(), total, order);
-  const comm::Collective collective = scattered ? comm::Collective::ReduceScatter : comm::Collective::AllReduce;
+std::int64_t scratch_of_sums(const std::vector<Bucket>& buckets, const SumSpec& spec, int ranks, const comm::Choice& choice) {
+  if (ranks == 1) return 0;
+  const Requests requests(spec, ranks);
+  std::set<std::vector<std::int64_t>> seen;  // shares: layers repeat
+  std::int64_t most = 0;
+  for (const Bucket& bucket : buckets) {
+    comm::Request request = requests.of(bucket);
+    if (!seen.insert(request.bounds).second) continue;
+    request.chunk = request.count;  // the largest that an algorithm may be given
+    request.segment = comm::Communicator::kSegmentBytes / size_of(spec.type);
+    for (const comm::Algorithm algorithm : comm::candidates(request, choice)) {
+      // Of many ranks, a few are looked at, as the cost model does.
+      for (int rank = 0; rank < ranks; rank += std::max(1, ranks / 8)) {
+        most = std::max(most, comm::HostExecution::memory_of(comm::compile(algorithm, request, rank), spec.type));
+      }
+    }
+  }
+  return comm::Communicator::kActive * most;
+}
+
+GradientSum::GradientSum(comm::Communicator& ranks, const std::vector<Bucket>& buckets, const SumSpec& spec)
+    : ranks_(ranks), type_(spec.type) {
+  const Requests requests(spec, ranks.size());
   std::map<std::vector<std::int64_t>, std::shared_ptr<const comm::Plan>> plans;  // by shares: layers repeat
   for (const Bucket& bucket : buckets) {
-    comm::Request request = comm::request(collective, ranks.size(), bucket.count());
-    if (scattered) request.bounds = bucket.bounds;
+    comm::Request request = requests.of(bucket);
     auto& plan = plans[request.bounds];
-    if (!plan) {
-      request.in_place = true;
-      request.tree = tree;
-      plan = ranks.plan(std::move(request), type);
-    }
+    if (!plan) plan = ranks.plan(std::move(request), type_);
     reductions_.push_back({bucket.begin, bucket.end, plan});
   }
 }

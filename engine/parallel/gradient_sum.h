@@ -9,14 +9,23 @@
 
 namespace oxrse::parallel {
 
+/// What is summed over ranks: the `total` micro-batches of a step, which the ranks share evenly, in this order. When `scattered`, each rank
+/// gets the sums of its shares of the buckets only, otherwise all sums.
+struct SumSpec {
+  std::int64_t total = 0;
+  nn::Gradients::Order order = nn::Gradients::Order::Pairwise;
+  DType type = DType::F32;
+  bool scattered = false;
+};
+
+/// The most bytes besides the gradients that sums of these buckets take on any of `ranks` ranks, by any algorithm that `choice` leaves.
+std::int64_t scratch_of_sums(const std::vector<Bucket>& buckets, const SumSpec& spec, int ranks, const comm::Choice& choice);
+
 /// Sums the gradients of data-parallel ranks, bucket by bucket, while backward goes on. With pairwise gradients the sum over the ranks goes
 /// on with the tree over the micro-batches, so that its bits do not depend on how many ranks there are.
 class GradientSum {
  public:
-  /// `total` micro-batches a step are shared evenly by the ranks. When `scattered`, each rank gets the sums of its shares of the buckets
-  /// only, otherwise all sums.
-  GradientSum(comm::Communicator& ranks, const std::vector<Bucket>& buckets, std::int64_t total, nn::Gradients::Order order, DType type,
-              bool scattered);
+  GradientSum(comm::Communicator& ranks, const std::vector<Bucket>& buckets, const SumSpec& spec);
 
   /// Begins to sum the blocks of all ranks into every rank's first block, where they are complete from element `begin` on. The buckets
   /// that an earlier call has begun are left out.

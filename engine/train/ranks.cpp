@@ -31,14 +31,19 @@ comm::Settings default_settings(comm::MpiSession& session) {
 comm::Settings settings_of(const Config& config, comm::MpiSession& session) {
   comm::Settings settings = default_settings(session);
   settings.timeout_s = config.comm.timeout_s;
-  settings.choice.keep_tree = config.comm.deterministic;
-  for (const comm::Algorithm a : comm::kAlgorithms) {
-    if (comm::name_of(a) == config.comm.algorithm) settings.choice.allowed = {a};
-  }
+  settings.choice = choice_of(config.comm);
   return settings;
 }
 
 }  // namespace
+
+comm::Choice choice_of(const CommConfig& config) {
+  comm::Choice choice{.allowed = {}, .keep_tree = config.deterministic};
+  for (const comm::Algorithm a : comm::kAlgorithms) {
+    if (comm::name_of(a) == config.algorithm) choice.allowed = {a};
+  }
+  return choice;
+}
 
 Ranks::Ranks() {
   if (!first() && std::freopen("/dev/null", "w", stdout) == nullptr) fail("/dev/null cannot be opened");

@@ -14,6 +14,9 @@ namespace oxrse::train {
 /// ranks of this machine use together.
 int threads_of_rank(const comm::MpiSession& session);
 
+/// The algorithms that the config leaves for sums over ranks.
+comm::Choice choice_of(const CommConfig& config);
+
 /// The data-parallel ranks of a run or an evaluation: one without a launcher, otherwise those of MPI. Only the first prints on stdout. Make
 /// it after StopRequests, because MPI and communicators start threads.
 class Ranks {

@@ -59,11 +59,16 @@ Training::Training(Context& context, const Config& config, const nn::ModelConfig
   if (group_.communicator != nullptr && !context.planning()) connect_ranks();
 }
 
+parallel::SumSpec Training::sum_spec() const {
+  return {.total = config_.micro_batches(),
+          .order = order_of(config_),
+          .type = accumulator_of(config_.compute_type()),
+          .scattered = shares_optimizer()};
+}
+
 void Training::connect_ranks() {
-  const DType compute = config_.compute_type();
-  gradient_sum_.emplace(*group_.communicator, buckets_, config_.micro_batches(), order_of(config_), accumulator_of(compute),
-                        shares_optimizer());
-  if (shares_optimizer()) weight_gather_.emplace(*group_.communicator, buckets_, compute);
+  gradient_sum_.emplace(*group_.communicator, buckets_, sum_spec());
+  if (shares_optimizer()) weight_gather_.emplace(*group_.communicator, buckets_, config_.compute_type());
   if (!config_.comm.overlap) return;
   gradients_.on_ready([this](std::int64_t begin) {
     const Clock::time_point start = Clock::now();
@@ -71,12 +76,6 @@ void Training::connect_ranks() {
     gradient_sum_->start(gradients_, begin);
     comm_ms_ += milliseconds_since(start);
   });
-}
-
-std::int64_t Training::communication_bytes() const {
-  std::int64_t largest = 0;
-  for (const parallel::Bucket& bucket : buckets_) largest = std::max(largest, bucket.count());
-  return comm::Communicator::kActive * largest * size_of(accumulator_of(config_.compute_type()));
 }
 
 double Training::gradient_scale() const {

@@ -13,6 +13,7 @@
 #include "engine/train/batches.h"
 #include "engine/train/config.h"
 #include "engine/train/evaluation.h"
+#include "engine/train/ranks.h"
 #include "io/data/prefetch.h"
 
 namespace oxrse::train {
@@ -78,8 +79,10 @@ class Training {
   [[nodiscard]] const parallel::Group& group() const { return group_; }
   /// Whether each rank keeps the optimizer's state of its own share of the weights only.
   [[nodiscard]] bool shares_optimizer() const { return group_.size > 1 && config_.parallel.zero > 0; }
-  /// The most bytes that sums over ranks take besides what is summed.
-  [[nodiscard]] std::int64_t communication_bytes() const;
+  /// The most bytes that sums over ranks take besides the gradients.
+  [[nodiscard]] std::int64_t communication_bytes() const {
+    return parallel::scratch_of_sums(buckets_, sum_spec(), group_.size, choice_of(config_.comm));
+  }
 
  private:
   /// What losses are multiplied with before backward. Gradients are sums over tokens; in fp16 their range is that of means.
@@ -88,6 +91,7 @@ class Training {
   /// The ops of an update, and what is left when they are done.
   void start_update(const StepReport& report);
   void finish_update(StepReport& report);
+  [[nodiscard]] parallel::SumSpec sum_spec() const;
   /// What sums over ranks need, made once; not in plans.
   void connect_ranks();
   /// Losses, tokens and gradients of all ranks.

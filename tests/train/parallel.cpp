@@ -180,17 +180,17 @@ TEST_CASE("a plan for ranks has the memory that every rank takes at the most", "
   for (const MemoryUse& peak : peaks) CHECK(peak.total() <= plan.memory.total());
 }
 
-TEST_CASE("sums over ranks take no more memory than the plan says, by any algorithm", "[parallel]") {
+TEST_CASE("sums over ranks take the memory that the plan says, by any algorithm", "[parallel]") {
   Config config = shared_config();
   config.model["width"] = 64;
   config.model["vocab"] = 1031;
   config.comm.bucket_mib = GENERATE(0.1, 25.0);
   config.comm.deterministic = GENERATE(true, false);
-  config.precision.compute = GENERATE("f32", "bf16");
   config.parallel.zero = GENERATE(0, 1);
   const int ranks = GENERATE(2, 3, 4);
-  const Plan plan = make_plan(config, resolve_model(config, 0), parallel::Group::planned(ranks));
-  for (const comm::Algorithm algorithm : comm::kAlgorithms) {
+  for (const char* algorithm : {"auto", "ring", "tree", "halving", "direct"}) {
+    config.comm.algorithm = algorithm;
+    const Plan plan = make_plan(config, resolve_model(config, 0), parallel::Group::planned(ranks));
     std::vector<std::int64_t> taken(static_cast<std::size_t>(ranks));
     const auto errors = comm::testing::run_ranks(ranks,
                                                  [&](Communicator& communicator) {
@@ -199,10 +199,13 @@ TEST_CASE("sums over ranks take no more memory than the plan says, by any algori
                                                    fixture.step(1);
                                                    taken[static_cast<std::size_t>(communicator.rank())] = communicator.scratch_peak();
                                                  },
-                                                 {.choice = {.allowed = {algorithm}, .keep_tree = config.comm.deterministic}});
+                                                 {.choice = choice_of(config.comm)});
     for (const std::string& error : errors) CHECK(error.empty());
-    INFO(comm::name_of(algorithm));
-    for (const std::int64_t bytes : taken) CHECK((bytes > 0 && bytes <= plan.communication_bytes));
+    INFO(algorithm);
+    const std::int64_t most = *std::max_element(taken.begin(), taken.end());
+    CHECK(most <= plan.communication_bytes);
+    // With one algorithm and several buckets it is what the plan says, unless sums end before the next begins.
+    if (config.comm.algorithm != "auto") CHECK(4 * most >= plan.communication_bytes);
   }
 }
 
