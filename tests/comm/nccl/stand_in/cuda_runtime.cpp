@@ -17,6 +17,7 @@
 
 using namespace oxrse;
 using namespace oxrse::comm;
+using stand_in::Stream;
 
 namespace {
 
@@ -39,7 +40,7 @@ struct Devices {
   int count = 0;
   std::vector<stand_in::Failure> failures;
   std::map<std::uintptr_t, Block> blocks;  // by their address on the device
-  std::vector<cudaStream_t> streams;
+  std::vector<Stream*> streams;
   std::int64_t allocated = 0, most_allocated = 0;
 };
 Devices& devices() {
@@ -79,7 +80,7 @@ bool is_on_device(const void* address) { return reinterpret_cast<std::uintptr_t>
 
 /// Calls that use a stream are made by a thread that has selected its device.
 cudaError_t check_stream(cudaStream_t stream) {
-  return stream->device == stand_in::current_device() ? cudaSuccess : cudaErrorInvalidResourceHandle;
+  return Stream::of(stream).device == stand_in::current_device() ? cudaSuccess : cudaErrorInvalidResourceHandle;
 }
 
 }  // namespace
@@ -142,13 +143,11 @@ std::byte* host_address(const void* memory, std::size_t bytes, int device) {
 
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work) {
   if (const cudaError_t error = check_stream(stream)) return error;
-  stream->push(std::move(work));
+  Stream::of(stream).push(std::move(work));
   return cudaSuccess;
 }
 
-}  // namespace oxrse::comm::stand_in
-
-struct CUstream_st::State {
+struct Stream::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<void()>> work;
@@ -179,11 +178,11 @@ struct CUstream_st::State {
   }
 };
 
-CUstream_st::CUstream_st(int of_device) : device(of_device), state_(new State) {
+Stream::Stream(int of_device) : device(of_device), state_(new State) {
   state_->thread = std::thread([state = state_] { state->run(); });
 }
 
-CUstream_st::~CUstream_st() {
+Stream::~Stream() {
   {
     const std::lock_guard lock(state_->mutex);
     state_->stop = true;
@@ -193,26 +192,28 @@ CUstream_st::~CUstream_st() {
   delete state_;
 }
 
-std::uint64_t CUstream_st::push(std::function<void()> work) {
+std::uint64_t Stream::push(std::function<void()> work) {
   const std::lock_guard lock(state_->mutex);
   state_->work.push_back(std::move(work));
   state_->changed.notify_all();
   return ++state_->pushed;
 }
 
-cudaError_t CUstream_st::reached(std::uint64_t number) {
+cudaError_t Stream::reached(std::uint64_t number) {
   const std::lock_guard lock(state_->mutex);
   if (state_->error != cudaSuccess) return state_->error;
   return state_->done >= number ? cudaSuccess : cudaErrorNotReady;
 }
 
-void CUstream_st::synchronize(std::uint64_t number) {
+void Stream::synchronize(std::uint64_t number) {
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->done >= number; });
 }
 
-struct CUevent_st {
-  cudaStream_t stream = nullptr;
+}  // namespace oxrse::comm::stand_in
+
+struct StandInEvent {
+  Stream* stream = nullptr;
   std::uint64_t number = 0;
 };
 
@@ -251,25 +252,27 @@ cudaError_t cudaSetDevice(int device) {
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) {
   if (const cudaError_t error = failure("cudaStreamCreateWithFlags")) return error;
-  *stream = new CUstream_st(stand_in::current_device());
+  auto made = std::make_unique<Stream>(stand_in::current_device());
+  *stream = made->handle();
   const std::lock_guard lock(devices().mutex);
-  devices().streams.push_back(*stream);
+  devices().streams.push_back(made.release());
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   {
     const std::lock_guard lock(devices().mutex);
-    std::erase(devices().streams, stream);
+    std::erase(devices().streams, &Stream::of(stream));
   }
-  delete stream;
+  delete &Stream::of(stream);
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  const std::uint64_t last = stream->push([] {});
-  stream->synchronize(last);
-  return stream->reached(last);
+  Stream& queue = Stream::of(stream);
+  const std::uint64_t last = queue.push([] {});
+  queue.synchronize(last);
+  return queue.reached(last);
 }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
@@ -279,12 +282,12 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 
 /// Waits for the device first, as that of CUDA does.
 cudaError_t cudaFree(void* memory) {
-  std::vector<cudaStream_t> streams;
+  std::vector<Stream*> streams;
   {
     const std::lock_guard lock(devices().mutex);
     streams = devices().streams;
   }
-  for (const cudaStream_t stream : streams) {
+  for (Stream* const stream : streams) {
     if (stream->device == stand_in::current_device()) stream->synchronize(stream->push([] {}));
   }
   return release(memory);
@@ -297,14 +300,14 @@ cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t strea
 }
 
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
-  stream->push([memory] { release(memory); });
+  Stream::of(stream).push([memory] { release(memory); });
   return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (const cudaError_t error = failure("cudaMemcpyAsync")) return error;
   if (kind == cudaMemcpyDeviceToDevice && !(is_on_device(to) && is_on_device(from))) return cudaErrorInvalidValue;
-  return stand_in::enqueue(stream, [=, device = stream->device] {
+  return stand_in::enqueue(stream, [=, device = Stream::of(stream).device] {
     const auto reach = [&](const void* p) {
       return is_on_device(p) ? stand_in::host_address(p, bytes, device) : static_cast<std::byte*>(const_cast<void*>(p));
     };
@@ -313,13 +316,13 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
-  *event = new CUevent_st;
+  *event = new StandInEvent;
   return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (const cudaError_t error = check_stream(stream)) return error;
-  *event = {stream, stream->push([] {})};
+  *event = {&Stream::of(stream), Stream::of(stream).push([] {})};
   return cudaSuccess;
 }
 

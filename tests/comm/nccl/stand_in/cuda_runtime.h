@@ -6,9 +6,8 @@
 #include <cstddef>
 
 struct CUstream_st;
-struct CUevent_st;
 using cudaStream_t = CUstream_st*;
-using cudaEvent_t = CUevent_st*;
+using cudaEvent_t = struct StandInEvent*;
 
 enum cudaError_t {
   cudaSuccess = 0,

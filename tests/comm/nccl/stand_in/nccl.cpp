@@ -228,7 +228,7 @@ ncclResult_t ncclGroupEnd() {
   if (const int code = stand_in::failure_of("ncclGroupEnd", group_comm->member->device)) return static_cast<ncclResult_t>(code);
   // The stream gets it later: what is put there before is ahead of it.
   group_comm->pending = [member = group_comm->member, stream = group_stream, pieces] {
-    stream->push([member, pieces] { run_group(*member, pieces); });
+    stand_in::Stream::of(stream).push([member, pieces] { run_group(*member, pieces); });
   };
   group_comm->looks = kLooks;
   return ncclInProgress;

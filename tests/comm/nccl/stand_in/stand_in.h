@@ -46,13 +46,16 @@ int failure_of(std::string_view call, int device);
 /// The device of the calling thread, among all.
 int current_device();
 
-}  // namespace oxrse::comm::stand_in
+/// What a cudaStream_t points to here: a thread. It is no CUstream_st, because the emulation of kernels has one in the same program.
+class Stream {
+ public:
+  explicit Stream(int of_device);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
 
-struct CUstream_st {
-  explicit CUstream_st(int of_device);
-  ~CUstream_st();
-  CUstream_st(const CUstream_st&) = delete;
-  CUstream_st& operator=(const CUstream_st&) = delete;
+  static Stream& of(cudaStream_t stream) { return *reinterpret_cast<Stream*>(stream); }
+  cudaStream_t handle() { return reinterpret_cast<cudaStream_t>(this); }
 
   /// The number of what was put there last.
   std::uint64_t push(std::function<void()> work);
@@ -67,12 +70,10 @@ struct CUstream_st {
   State* state_;
 };
 
-namespace oxrse::comm::stand_in {
-
 /// The same for what runs on a stream, which alone may look at a device's memory.
 template <class Byte>
 BasicTensor<Byte> on_host(const BasicTensor<Byte>& t, cudaStream_t stream) {
-  return {host_address(t.address(), static_cast<std::size_t>(t.bytes()), stream->device), t.dtype(), {t.count()}};
+  return {host_address(t.address(), static_cast<std::size_t>(t.bytes()), Stream::of(stream).device), t.dtype(), {t.count()}};
 }
 
 }  // namespace oxrse::comm::stand_in
