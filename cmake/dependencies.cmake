@@ -109,7 +109,7 @@ if(NOT OXRSE_CUDA STREQUAL "OFF")
 endif()
 
 oxrse_part(CUDA_EMULATION "GPU kernels run on the CPU, as device cuda-emulated")
-set(OXRSE_CUDA_EMULATION_STATUS "left out: OXRSE_CUDA_EMULATION=OFF, as the quick start builds (tools/test.sh builds it)")
+set(OXRSE_CUDA_EMULATION_STATUS "left out: OXRSE_CUDA_EMULATION=OFF")
 if(NOT OXRSE_CUDA_EMULATION STREQUAL "OFF")
   find_path(BOOST_CONTEXT_INCLUDE boost/context/fiber.hpp)
   find_library(BOOST_CONTEXT_LIBRARY boost_context)

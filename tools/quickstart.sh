@@ -22,8 +22,7 @@ purposes=(build)
 tools/setup.sh "${purposes[@]}"
 
 step "Building the command oxrse into build/"
-# Only what this needs; tools/test.sh builds the rest.
-[ -f build/CMakeCache.txt ] || cmake --preset default -DOXRSE_TESTS=OFF -DOXRSE_CUDA_EMULATION=OFF >/dev/null
+[ -f build/CMakeCache.txt ] || cmake --preset default -DOXRSE_TESTS=OFF >/dev/null
 cmake --build build --target oxrse
 
 mkdir -p runs

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 tools/setup.sh build test
 echo "test: building into build/"
-cmake --preset default -DOXRSE_TESTS=ON -DOXRSE_CUDA_EMULATION=AUTO >/dev/null
+cmake --preset default -DOXRSE_TESTS=ON >/dev/null
 cmake --build build
 echo "test: running all tests"
 ctest --test-dir build --output-on-failure "$@"
