@@ -63,7 +63,7 @@ double gemm_rate(Cuda& device, DType type) {
     ops::run(context, ops::FillNormal{.y = t, .mean = 0, .stddev = 1, .random = RandomStream(1, stream_of(name))});
     return t;
   };
-  const Product product{.c = matrix("c"), .a = matrix("a"), .b = matrix("b"), .transpose_b = true};
+  const Product product{{.c = matrix("c"), .a = matrix("a"), .b = matrix("b"), .transpose_b = true}};
   device.multiply(product);  // measures algorithms
   context.wait();
   const Samples samples =

@@ -172,13 +172,17 @@ CheckpointResult run_checkpoint(const nn::ModelConfig& model, const std::filesys
   for (std::int64_t round = 0; round < rounds; ++round) {
     std::filesystem::remove_all(one);
     std::filesystem::remove(plain);
-    saves.push_back(seconds([&] { save(one, {&state}); }));
-    writes.push_back(seconds([&] { write_plainly(plain, state); }));
-    evict(scratch);
-    loads.push_back(seconds([&] { other.load(one); }));
-    reads.push_back(seconds([&] { read_plainly(plain, other); }));
-    evict(scratch);
-    reshards.push_back(load_side_by_side(two, thirds));
+    for (const bool saving : {round % 2 == 0, round % 2 != 0}) {
+      saving ? saves.push_back(seconds([&] { save(one, {&state}); })) : writes.push_back(seconds([&] { write_plainly(plain, state); }));
+    }
+    const std::function<void()> readers[] = {[&] { reads.push_back(seconds([&] { read_plainly(plain, other); })); },
+                                             [&] { loads.push_back(seconds([&] { other.load(one); })); },
+                                             [&] { reshards.push_back(load_side_by_side(two, thirds)); }};
+    for (std::size_t i = 0; i < std::size(readers);
+         ++i) {  // each first in its turn, as above: the disk still has to do with what was written before
+      evict(scratch);
+      readers[(i + static_cast<std::size_t>(round)) % std::size(readers)]();
+    }
     for (int i = 0; i < kCopies; ++i) {  // in turns: what comes first after the files were read is slower, whatever it is
       for (const bool snapshots : {i % 2 == 0, i % 2 != 0}) {
         snapshots ? stalls.push_back(seconds([&] { snapshot.take(state.entries()); }))

@@ -12,11 +12,14 @@ const char* const kResourcesText = R"(@resources@)";
 }  // namespace oxrse::cuda
 ]=])
 
-# What a GPU and the stand-in of its libraries have in common.
+# What a GPU and the stand-in of its libraries have in common; nothing needs it where neither is built.
 file(GLOB runtime CONFIGURE_DEPENDS cuda/runtime/*.cpp)
 set(nvidia cuda/runtime/nvidia.cpp cuda/runtime/lt.cpp cuda/runtime/error.cpp)
 list(TRANSFORM nvidia PREPEND ${CMAKE_SOURCE_DIR}/)
 list(REMOVE_ITEM runtime ${nvidia})
+if(NOT OXRSE_CUDA_STATUS MATCHES "^built in" AND NOT OXRSE_CUDA_EMULATION_STATUS MATCHES "^built in")
+  set(runtime)
+endif()
 add_library(oxrse_cuda_runtime STATIC ${runtime} cuda/kernel_name.cpp cuda/resources.cpp ${resources_cpp})
 target_link_libraries(oxrse_cuda_runtime PUBLIC oxrse_options oxrse_ops)
 

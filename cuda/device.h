@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/core/context.h"
+#include "engine/ops/gemm.h"
 
 struct CUstream_st;  // what a cudaStream_t points to
 
@@ -14,19 +14,8 @@ namespace oxrse {
 
 struct KernelTable;
 
-/// A matrix product as the library of a GPU makes it: C = op(A) op(B) + bias + residual, added to what is in C with Write::Add.
-///
-/// A and B are f32, bf16 or fp16; C is of that type or f32, sums are f32 and rounded once. Rows may be strided. C may be the residual
-/// itself, but no other operand.
-struct Product {
-  Tensor c;       // (M, N)
-  ConstTensor a;  // (M, K), or (K, M) when transposed
-  ConstTensor b;  // (K, N), or (N, K) when transposed
-  bool transpose_a = false;
-  bool transpose_b = false;
-  ConstTensor bias = {};      // (N) of C's type, optional
-  ConstTensor residual = {};  // (M, N) of C's type, optional; not with Write::Add
-  Write to_c = Write::Assign;
+/// A matrix product as the library of a GPU makes it, of f32, bf16 or fp16: no residual with Write::Add, but GELU.
+struct Product : ops::Gemm {
   Tensor gelu = {};         // (M, N) of C's type, optional: also GELU(C); not with a residual or Write::Add
   ConstTensor before = {};  // (M, N) of C's type, optional: C is multiplied with GELU'(before); not with any of the others
 

@@ -2,7 +2,7 @@
 """Compares the losses of two runs, step by step: a run on a device and the same run on the CPU.
 
 Both have rounded everything to bf16 in other places, so they drift apart slowly. --tolerance is the most that losses may differ, relative to the
-CPU's; between a bf16 and an f32 run of the CPU it is of the same size.
+CPU's. Its default was chosen without a GPU at hand.
 
 usage: tools/compare_losses.py CPU/metrics.jsonl DEVICE/metrics.jsonl [--tolerance 0.02] [--json FILE]
 """

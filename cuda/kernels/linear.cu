@@ -53,16 +53,16 @@ void multiply_and(Cuda& cuda, Product product, const F& activation) {
 }  // namespace
 
 void launch(Cuda& cuda, const Linear& op) {
-  const Product product{.c = op.y, .a = op.x, .b = op.w, .transpose_b = true, .bias = op.bias, .residual = op.residual, .gelu = op.gelu};
+  const Product product{{.c = op.y, .a = op.x, .b = op.w, .transpose_b = true, .bias = op.bias, .residual = op.residual}, op.gelu};
   multiply_and(cuda, product, [&] { launch(cuda, Gelu{.y = op.gelu, .x = op.y}); });
 }
 
 void launch(Cuda& cuda, const Linear::Backward& op) {
   if (op.dx.present()) {
-    const Product product{.c = op.dx, .a = op.dy, .b = op.w, .to_c = op.to_dx, .before = op.before};
+    const Product product{{.c = op.dx, .a = op.dy, .b = op.w, .to_c = op.to_dx}, {}, op.before};
     multiply_and(cuda, product, [&] { launch(cuda, Gelu::Backward{.dx = op.dx, .dy = op.dx, .x = op.before}); });
   }
-  if (op.dw.present()) cuda.multiply({.c = op.dw, .a = op.dy, .b = op.x, .transpose_a = true, .to_c = op.to_dw});
+  if (op.dw.present()) cuda.multiply({{.c = op.dw, .a = op.dy, .b = op.x, .transpose_a = true, .to_c = op.to_dw}});
   if (op.dbias.present()) {
     visit_compute(op.dy.dtype(), [&](auto tag) { launch_bias_gradient<typename decltype(tag)::type>(cuda, op); });
   }

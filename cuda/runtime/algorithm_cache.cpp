@@ -2,33 +2,26 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
+#include <cctype>
 #include <fstream>
 #include <sstream>
 #include <utility>
 
+#include "engine/core/environment.h"
 #include "engine/core/json.h"
 
 namespace oxrse::cuda {
-namespace {
 
 namespace fs = std::filesystem;
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-}  // namespace
-
 fs::path algorithm_cache_file(const std::string& owner) {
-  const std::string xdg = environment("XDG_CACHE_HOME"), home = environment("HOME");
-  if (xdg.empty() && home.empty()) return {};
+  const fs::path directory = cache_directory();
+  if (directory.empty()) return {};
   std::string name = owner;
   for (char& c : name) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.') c = '_';
   }
-  return (xdg.empty() ? fs::path(home) / ".cache" : fs::path(xdg)) / "oxrse" / ("products_" + name + ".json");
+  return directory / ("products_" + name + ".json");
 }
 
 AlgorithmCache::AlgorithmCache(fs::path file, std::string owner) : file_(std::move(file)), owner_(std::move(owner)), known_(read()) {}

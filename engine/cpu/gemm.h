@@ -1,27 +1,13 @@
 #pragma once
 
-#include "engine/core/context.h"
-#include "engine/core/tensor.h"
+#include "engine/ops/gemm.h"
 
 namespace oxrse::cpu {
 
-/// C = op(A) op(B) + bias + residual, added to what is in C with Write::Add.
-///
-/// A and B are of one floating type; C is of that type or of its accumulator type and rounded once. Rows may be strided. C may be the
-/// residual itself, but no other operand. M, N, K may be 0: an empty sum is 0.
-///
+using ops::Gemm;
+
 /// C is cut into a grid of tiles, and a long K into ranges where the grid is small, that depend on the sizes alone; every tile is the
 /// work of one thread. So the bits do not depend on the number of threads.
-struct Gemm {
-  Tensor c;       // (M, N)
-  ConstTensor a;  // (M, K), or (K, M) when transposed
-  ConstTensor b;  // (K, N), or (N, K) when transposed
-  bool transpose_a = false;
-  bool transpose_b = false;
-  ConstTensor bias = {};      // (N) of C's type, optional
-  ConstTensor residual = {};  // (M, N) of C's type, optional
-  Write to_c = Write::Assign;
-};
 void gemm(const Cpu& cpu, const Gemm& product);
 
 }  // namespace oxrse::cpu

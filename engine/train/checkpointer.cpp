@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "engine/train/failure.h"
+
 namespace oxrse::train {
 namespace {
 
@@ -55,12 +57,7 @@ void Checkpointer::begin(const io::CheckpointState& state) {
 /// Writes what this rank has, once nothing wrong is found in `checked`; first to memory, which is faster.
 void Checkpointer::write(const io::CheckpointState& state, std::span<const io::CheckpointEntry> entries,
                          std::span<const io::CheckpointEntry> checked) {
-  std::string fault;
-  try {
-    require_finite(checked);
-  } catch (const Error& error) {
-    fault = error.what();
-  }
+  const std::string fault = failure_of([&] { require_finite(checked); });
   if (copying()) copies_->write(entries, fault);
   joint_.attempt([&] { require(fault.empty(), "{}", fault); });
   joint_.write(state, entries, {.compress = config_.checkpoint.compress, .incremental = config_.checkpoint.incremental});

@@ -3,20 +3,9 @@
 #include <optional>
 #include <utility>
 
+#include "engine/train/failure.h"
+
 namespace oxrse::train {
-namespace {
-
-/// Calls `f` and returns what its Error says, "" without one.
-std::string failure_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
-
-}  // namespace
 
 JointSave::JointSave(comm::Communicator* ranks, std::filesystem::path checkpoints, bool coordinates)
     : ranks_(ranks), checkpoints_(std::move(checkpoints)), coordinates_(coordinates) {}

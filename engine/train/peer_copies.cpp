@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/train/failure.h"
 #include "io/checkpoint/checkpoint.h"
 #include "io/checksum.h"
 #include "io/file_stream.h"
@@ -21,17 +22,6 @@ Json identity_of(const io::Manifest& manifest) {
   Json files = Json::array();
   for (const io::StoredFile& file : manifest.files) files.push_back({file.name, file.bytes, file.xxh3});
   return files;
-}
-
-/// What `f` fails with, "" when it does not.
-template <class F>
-std::string failure_of(F&& f) {
-  try {
-    f();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ void restore_together(Ranks& ranks, const std::filesystem::path& directory, cons
     damage = found;
   }
   if (!ranks.any(damage.has_value())) return;
-  if (damage) throw *damage;
+  if (damage) throw io::Damage(*damage);
   throw io::Damage(directory.string() + " is damaged where another rank reads it");
 }
 

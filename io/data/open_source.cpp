@@ -1,10 +1,10 @@
 #include "io/data/open_source.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
+#include "engine/core/environment.h"
 #include "engine/core/error.h"
 #include "engine/core/json.h"
 #include "io/checksum.h"
@@ -149,9 +149,8 @@ std::unique_ptr<Tokenizer> open_trained_tokenizer(const Source& source, std::int
 }
 
 fs::path default_cache() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') return fs::path(cache) / "oxrse";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return fs::path(home) / ".cache" / "oxrse";
-  return fs::temp_directory_path() / "oxrse-cache";
+  const fs::path directory = cache_directory();
+  return directory.empty() ? fs::temp_directory_path() / "oxrse-cache" : directory;
 }
 
 }  // namespace oxrse::io

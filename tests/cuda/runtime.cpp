@@ -27,6 +27,15 @@ struct TestGpu {
   cuda::Gpu gpu;
 };
 
+/// A GPU with memory for tensors.
+struct WithArena {
+  StandIn api;
+  TestGpu device{api};
+  cuda::Gpu& gpu = device.gpu;
+  Arena arena = Arena::allocated(1 << 16, &gpu);
+  Context context = device.context(arena);
+};
+
 Tensor matrix(Arena& arena, std::int64_t rows, std::int64_t columns, DType type = DType::F32) {
   return arena.make(type, {rows, columns}, Memory::Workspace);
 }
@@ -43,11 +52,7 @@ ops::Linear product_of_ones(Arena& arena, std::int64_t rows, std::int64_t width,
 
 }  // namespace
 
-TEST_CASE("gpu: what ops write is there after a wait and not before") {
-  StandIn api;
-  TestGpu test(api);
-  Arena arena = Arena::allocated(1 << 16, &test.gpu);
-  Context context = test.context(arena);
+TEST_CASE_METHOD(WithArena, "gpu: what ops write is there after a wait and not before") {
   const Tensor t = arena.make(DType::F32, {100}, Memory::Workspace);
   ops::run(context, ops::Fill{.y = t, .value = 3});
   CHECK(std::isnan(t.data<float>()[99]));
@@ -57,11 +62,7 @@ TEST_CASE("gpu: what ops write is there after a wait and not before") {
   CHECK(api.calls["end_range"] == 1);
 }
 
-TEST_CASE("gpu: numbers may be forgotten once they are given to write; copies keep their order with ops") {
-  StandIn api;
-  TestGpu test(api);
-  Arena arena = Arena::allocated(1 << 16, &test.gpu);
-  Context context = test.context(arena);
+TEST_CASE_METHOD(WithArena, "gpu: numbers may be forgotten once they are given to write; copies keep their order with ops") {
   const Tensor t = arena.make(DType::F32, {4}, Memory::Workspace), sum = arena.make(DType::F32, {4}, Memory::Workspace);
   std::vector<float> numbers = {1, 2, 3, 4};
   context.write(t, numbers.data());
@@ -112,15 +113,11 @@ TEST_CASE("gpu: scratch that is outgrown lives until what uses it has run") {
   CHECK(api.allocated[Api::Memory::Device] == cuda::Matmul::kWorkspace + 5000);
 }
 
-TEST_CASE("gpu: steps after the first are one graph, which takes new parameters") {
-  StandIn api;
-  TestGpu test(api);
-  Arena arena = Arena::allocated(1 << 16, &test.gpu);
-  Context context = test.context(arena);
+TEST_CASE_METHOD(WithArena, "gpu: steps after the first are one graph, which takes new parameters") {
   const Tensor t = arena.make(DType::F32, {10}, Memory::Workspace);
   for (int step = 0; step < 4; ++step) {
     const auto number = static_cast<float>(step);
-    test.gpu.run_step([&] {
+    gpu.run_step([&] {
       std::vector<float> numbers(10, number);
       context.write(t, numbers.data());
       ops::run(context, ops::Add{.y = t, .a = t, .b = t});
@@ -131,40 +128,32 @@ TEST_CASE("gpu: steps after the first are one graph, which takes new parameters"
   CHECK(api.calls["launch"] == 3);
   CHECK(api.calls["instantiate"] == 1);
   CHECK(api.calls["update"] == 2);
-  test.gpu.run_step([&] { ops::run(context, ops::Fill{.y = t, .value = 5}); });  // other nodes: a new graph
+  gpu.run_step([&] { ops::run(context, ops::Fill{.y = t, .value = 5}); });  // other nodes: a new graph
   context.wait();
   CHECK(t.data<float>()[0] == 5);
   CHECK(api.calls["instantiate"] == 2);
 }
 
-TEST_CASE("gpu: a step that fails while it is captured leaves nothing behind; waiting in one is refused") {
-  StandIn api;
-  TestGpu test(api);
-  Arena arena = Arena::allocated(1 << 16, &test.gpu);
-  Context context = test.context(arena);
+TEST_CASE_METHOD(WithArena, "gpu: a step that fails while it is captured leaves nothing behind; waiting in one is refused") {
   const Tensor t = arena.make(DType::F32, {10}, Memory::Workspace);
-  test.gpu.run_step([&] { ops::run(context, ops::Fill{.y = t, .value = 1}); });
+  gpu.run_step([&] { ops::run(context, ops::Fill{.y = t, .value = 1}); });
   const auto fails = [&] {
     ops::run(context, ops::Fill{.y = t, .value = 2});
     context.wait();
   };
-  CHECK_THROWS_WITH(test.gpu.run_step(fails), Contains("cannot be waited for"));
+  CHECK_THROWS_WITH(gpu.run_step(fails), Contains("cannot be waited for"));
   context.wait();
   CHECK(t.data<float>()[0] == 1);
 }
 
-TEST_CASE("gpu: errors name the call, the op and the shapes") {
-  StandIn api;
-  TestGpu test(api);
-  Arena arena = Arena::allocated(1 << 16, &test.gpu);
-  Context context = test.context(arena);
+TEST_CASE_METHOD(WithArena, "gpu: errors name the call, the op and the shapes") {
   const ops::Linear op = product_of_ones(arena, 3, 5, 7);
   api.broken = {"multiply"};
   CHECK_THROWS_WITH(ops::run(context, op), Contains("linear (N=3 I=5 O=7): multiply: broken on purpose"));
   api.broken = {"wait"};
   CHECK_THROWS_WITH(context.wait(), Contains("wait: broken"));
   api.broken = {"allocate"};
-  CHECK_THROWS_WITH(Arena::allocated(1000, &test.gpu), Contains("allocate: broken"));
+  CHECK_THROWS_WITH(Arena::allocated(1000, &gpu), Contains("allocate: broken"));
   api.broken.clear();
 }
 
@@ -217,11 +206,7 @@ TEST_CASE("gpu: the fastest algorithm is measured once, kept in the file and tak
   CHECK(std::distance(std::filesystem::directory_iterator(file.parent_path()), {}) == 1);
 }
 
-TEST_CASE("gpu: a product is not measured into its own operand, nor while a step is captured") {
-  StandIn api;
-  TestGpu test(api);
-  Arena arena = Arena::allocated(1 << 16, &test.gpu);
-  Context context = test.context(arena);
+TEST_CASE_METHOD(WithArena, "gpu: a product is not measured into its own operand, nor while a step is captured") {
   const Tensor dw = matrix(arena, 4, 6), dy = matrix(arena, 3, 4), x = matrix(arena, 3, 6);
   fill(dw, 10);
   fill(dy, 1);
@@ -230,10 +215,10 @@ TEST_CASE("gpu: a product is not measured into its own operand, nor while a step
   ops::run(context, op);
   context.wait();
   for (std::int64_t i = 0; i < dw.count(); ++i) CHECK(dw.data<float>()[i] == 13);
-  test.gpu.run_step([] {});
+  gpu.run_step([] {});
   const std::size_t before = api.used.size();
   const ops::Linear other = product_of_ones(arena, 2, 9, 5);
-  test.gpu.run_step([&] { ops::run(context, other); });
+  gpu.run_step([&] { ops::run(context, other); });
   context.wait();
   CHECK(api.used.size() == before + 1);
   CHECK(other.y.data<float>()[9] == 9);
@@ -275,13 +260,9 @@ TEST_CASE("gpu: GELU is part of the product where the library has it, and a kern
   }
 }
 
-TEST_CASE("gpu: the time of a body is that of its graph") {
-  StandIn api;
-  TestGpu test(api);
-  Arena arena = Arena::allocated(1 << 16, &test.gpu);
-  Context context = test.context(arena);
+TEST_CASE_METHOD(WithArena, "gpu: the time of a body is that of its graph") {
   const Tensor t = arena.make(DType::F32, {10}, Memory::Workspace);
-  const double seconds = test.gpu.seconds_of([&] {
+  const double seconds = gpu.seconds_of([&] {
     for (int i = 0; i < 5; ++i) ops::run(context, ops::Fill{.y = t, .value = 1});
   });
   CHECK(seconds == Approx(6e-6));  // five kernels and the event before them, at a microsecond each

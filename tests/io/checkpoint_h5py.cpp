@@ -1,5 +1,6 @@
 // Checkpoints as h5py reads them, without anything of ours.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -23,7 +24,7 @@ std::string python_with_h5py() {
 std::vector<double> found(const std::filesystem::path& directory, const CheckpointEntry& entry) {
   const std::string bytes = read_file(directory / (entry.name + "." + entry.part));
   std::vector<double> values(bytes.size() / sizeof(double));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  std::copy_n(bytes.data(), values.size() * sizeof(double), reinterpret_cast<char*>(values.data()));
   return values;
 }
 

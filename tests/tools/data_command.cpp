@@ -74,7 +74,8 @@ TEST_CASE("prepare killed again and again goes on to the same bytes") {
   CHECK(killed >= 3);
   CHECK(unfinished >= 1);
   CHECK_FALSE(std::filesystem::exists(in + "out.unfinished"));
-  CHECK(std::system(("diff -r " + in + "whole " + in + "out").c_str()) == 0);
+  // The last kill may have come when all was done but for letting go of the lock.
+  CHECK(std::system(("diff -r -x .lock " + in + "whole " + in + "out").c_str()) == 0);
 }
 
 TEST_CASE("what prepare is told about text") {

@@ -74,7 +74,8 @@ class Run {
 
 /// Sends a signal after some seconds.
 CommandResult run_for(double seconds, const std::string& signal, const std::string& arguments) {
-  return run_command(arguments, fmt::format("timeout --preserve-status -s {} {}", signal, seconds));
+  // --foreground: the signal once, not again to the process group. The shell of a background job may have SIGINT ignored.
+  return run_command(arguments, fmt::format("env --default-signal=INT timeout --foreground --preserve-status -s {} {}", signal, seconds));
 }
 
 void check_done(const CommandResult& result) {

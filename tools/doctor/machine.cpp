@@ -3,7 +3,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -12,6 +11,7 @@
 
 #include "cuda/devices.h"
 #include "engine/core/build_info.h"
+#include "engine/core/environment.h"
 #include "engine/core/error.h"
 #include "tools/doctor/report.h"
 
@@ -19,11 +19,6 @@ namespace oxrse::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 /// The first line of a file; empty when there is none.
 std::string first_line(const fs::path& file) {
