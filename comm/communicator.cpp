@@ -7,12 +7,10 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
-#include <limits>
 #include <span>
 #include <utility>
 
 #include "comm/algorithms/algorithms.h"
-#include "comm/memory.h"
 
 namespace oxrse::comm {
 namespace {
@@ -103,18 +101,11 @@ std::shared_ptr<const Plan> Communicator::plan(std::span<const Message> messages
   auto plan = std::make_shared<Plan>();
   plan->name = fmt::format("messages, {} in all", messages.size());
   Hash hash;
-  ProgramBuilder builder;
-  int part = 0;
   for (const Message& m : messages) {
-    const bool ranks = m.from >= 0 && m.from < size() && m.to >= 0 && m.to < size() && m.from != m.to;
-    require(ranks && m.bytes >= 0, "a message of {} bytes from rank {} to rank {} of {}", m.bytes, m.from, m.to, size());
     hash.add(static_cast<std::uint64_t>(m.from) << 32U | static_cast<std::uint64_t>(m.to));
     hash.add(static_cast<std::uint64_t>(m.bytes));
-    if (m.from != rank() && m.to != rank()) continue;
-    const Range memory{Buffer::Input, part++, 0, (m.bytes + 3) / 4};
-    m.from == rank() ? builder.send(m.to, memory) : builder.receive(m.from, memory);
   }
-  plan->program = builder.finish();
+  plan->program = comm::messages(messages, rank(), size());
   plan->hash = hash.value();
   return plan;
 }
@@ -349,6 +340,11 @@ void Communicator::configure(const Settings& settings) {
   plans_.clear();
 }
 
+void Communicator::set_cost(const CostModel& cost) {
+  cost_ = cost;
+  plans_.clear();
+}
+
 void Communicator::set_step(std::int64_t step) {
   step_ = step;
   if (settings_.activity != nullptr) settings_.activity->at_step(step);
@@ -438,52 +434,6 @@ void Communicator::barrier(const char* what, bool limited) {
   double nothing = 0;
   std::byte* data = reinterpret_cast<std::byte*>(&nothing);
   wait_for(start(cached(Collective::AllReduce, 1, DType::F64, 0), {DType::F64, {data}, data}, what), limited);
-}
-
-namespace {
-
-/// A plan of one local action on two halves of `count` elements.
-std::shared_ptr<const Plan> local_plan(Action::Kind kind, std::int64_t count) {
-  const Range to{Buffer::Output, 0, 0, count}, from{Buffer::Output, 0, count, count};
-  auto plan = std::make_shared<Plan>();
-  plan->program.steps.push_back(
-      {.transfers = {}, .local = {{.kind = kind, .peer = -1, .to = to, .from = from, .with = to, .wide = false}}});
-  return plan;
-}
-
-}  // namespace
-
-double Communicator::least_seconds(const std::shared_ptr<const Plan>& plan, std::int64_t count) {
-  constexpr int kTimes = 20;
-  const MirroredMemory memory(device_.get(), count * size_of(DType::F32));
-  const Operands operands{.type = DType::F32, .inputs = {memory.data()}, .output = memory.data(), .on_device = device_ != nullptr};
-  double least = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < kTimes; ++i) {
-    const auto begin = Clock::now();
-    wait(start(plan, operands, "measurement"));
-    least = std::min(least, std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  return least;
-}
-
-void Communicator::measure() {
-  if (size() == 1) return;
-  constexpr std::int64_t kLarge = 1 << 18;
-  const auto message = [&](std::int64_t count) {
-    Request r = request(Collective::AllGather, size(), count);
-    r.in_place = true;
-    return least_seconds(plan(r, DType::F32, Algorithm::Ring), count) / (size() - 1);
-  };
-  const auto local = [&](Action::Kind kind) {
-    return least_seconds(local_plan(kind, kLarge), 2 * kLarge) / static_cast<double>(kLarge * size_of(DType::F32));
-  };
-  CostModel measured{.alpha = message(size()), .beta = 0, .gamma = local(Action::Kind::Reduce), .copy = local(Action::Kind::Copy)};
-  measured.beta = std::max(message(kLarge * size()) - measured.alpha, 1e-12) / static_cast<double>(kLarge * size_of(DType::F32));
-  double numbers[] = {measured.alpha, measured.beta, measured.gamma, measured.copy};
-  all_reduce(numbers, "measurement");
-  for (double& x : numbers) x /= size();
-  cost_ = {numbers[0], numbers[1], numbers[2], numbers[3]};
-  plans_.clear();
 }
 
 }  // namespace oxrse::comm

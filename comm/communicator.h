@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "comm/algorithms/algorithms.h"
 #include "comm/cost.h"
 #include "comm/execution.h"
 #include "comm/failure/activity.h"
@@ -44,12 +45,6 @@ struct Plan {
 
   /// "all_reduce of 1000 f32 by ring", "messages, 3 in all".
   [[nodiscard]] std::string describe() const;
-};
-
-/// Bytes that one rank sends another.
-struct Message {
-  int from = 0, to = 0;
-  std::int64_t bytes = 0;
 };
 
 /// Collectives among the ranks of a transport. All ranks call the same operations in the same order; what differs is noticed, named on
@@ -129,11 +124,9 @@ class Communicator {
     return pool_.peak();
   }
 
-  /// Times small and large messages and adding up, between GPUs where there are; afterwards all ranks use the same averages. Without it
-  /// there are the presets.
-  void measure();
+  /// What algorithms are chosen by from here on; all ranks give the same. Without it there are the presets.
+  void set_cost(const CostModel& cost);
   [[nodiscard]] const CostModel& cost() const { return cost_; }
-  void set_cost(const CostModel& cost) { cost_ = cost; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -172,8 +165,6 @@ class Communicator {
   void run_background();
   [[nodiscard]] std::shared_ptr<const Plan> cached(Collective collective, std::int64_t count, DType type, int root);
   void wait_for(Ticket ticket, bool limited);
-  /// The least of several times that an f32 operation in place takes: on a busy machine it says most about the way itself.
-  double least_seconds(const std::shared_ptr<const Plan>& plan, std::int64_t count);
 
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<DeviceTransport> device_;

@@ -6,18 +6,30 @@
 #include <limits>
 
 namespace oxrse::comm {
+
+double CostModel::message_seconds(double bytes) const {
+  int k = 1;
+  while (k + 1 < kSizes && static_cast<double>(size(k)) < bytes) ++k;
+  const auto least = static_cast<double>(size(k - 1)), most = static_cast<double>(size(k));
+  const double from = message[static_cast<std::size_t>(k) - 1], to = message[static_cast<std::size_t>(k)];
+  return std::max(bytes, least) <= least ? from : from + (to - from) * (bytes - least) / (most - least);
+}
+
+double CostModel::bandwidth() const {
+  return static_cast<double>(size(kSizes - 1) - size(kSizes - 2)) / (message.back() - message[kSizes - 2]);
+}
+
 double CostModel::predict(const Program& program, DType type) const {
   const double narrow = static_cast<double>(size_of(type)), wide = static_cast<double>(size_of(accumulator_of(type)));
   double seconds = 0;
   for (const Step& step : program.steps) {
-    double sends = 0, receives = 0, sent = 0, received = 0;
+    double sends = 0, receives = 0;
     for (const Action& a : step.transfers) {
       const double bytes = static_cast<double>(std::max(a.from.count, a.to.count)) * (a.wide ? wide : narrow);
-      (a.kind == Action::Kind::Send ? sends : receives) += 1;
-      (a.kind == Action::Kind::Send ? sent : received) += bytes;
+      (a.kind == Action::Kind::Send ? sends : receives) += message_seconds(bytes);
       if (a.kind == Action::Kind::ReceiveReduce) seconds += gamma * bytes;
     }
-    seconds += alpha * std::max(sends, receives) + beta * std::max(sent, received);
+    seconds += std::max(sends, receives);
     for (const Action& a : step.local) seconds += (a.kind == Action::Kind::Copy ? copy : gamma) * static_cast<double>(a.to.count) * narrow;
   }
   return seconds;
@@ -31,11 +43,43 @@ double CostModel::predict(Algorithm algorithm, const Request& request, DType typ
 }
 
 std::int64_t CostModel::best_chunk(const Request& request, DType type) const {
-  // Time grows with (depth + chunks) (a + S b / chunks): least at chunks = sqrt(depth S b / a).
   const double bytes = static_cast<double>(request.count * size_of(type));
   const double depth = std::bit_width(static_cast<unsigned>(request.ranks()));
-  const double chunks = std::max(1.0, std::sqrt(depth * bytes * beta / alpha));
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(request.count) / chunks));
+  std::int64_t best = std::max<std::int64_t>(request.count, 1);
+  double least = std::numeric_limits<double>::infinity();
+  for (std::int64_t chunk = best; chunk > 0; chunk /= 2) {
+    const double chunks = static_cast<double>(request.count) / static_cast<double>(chunk);
+    const double seconds = (depth + chunks) * message_seconds(bytes / std::max(chunks, 1.0));
+    if (seconds < least) {
+      least = seconds;
+      best = chunk;
+    }
+  }
+  return best;
+}
+
+Json to_json(const CostModel& model) {
+  Json sizes = Json::array();
+  for (int k = 0; k < CostModel::kSizes; ++k) sizes.push_back(CostModel::size(k));
+  return {{"message_bytes", sizes}, {"message_s", model.message}, {"sum_s_per_byte", model.gamma}, {"copy_s_per_byte", model.copy}};
+}
+
+CostModel read_costs(const JsonDocument& document) {
+  const JsonNode root(document);
+  const auto positive = [](const JsonNode& node) {
+    node.require(node.value().is_number() && node.value().get<double>() > 0, "expected seconds above 0, not {}", shown(node.value()));
+    return node.value().get<double>();
+  };
+  CostModel model{.message = {}, .gamma = positive(root.at("sum_s_per_byte")), .copy = positive(root.at("copy_s_per_byte"))};
+  const Json sizes = to_json(model)["message_bytes"];
+  root.at("message_bytes")
+      .require(root.at("message_bytes").value() == sizes, "expected {}: write the file anew with oxrse bench collectives --save-costs",
+               shown(sizes));
+  for (std::size_t k = 0; k < CostModel::kSizes; ++k) {
+    model.message[k] = positive(root.at("message_s").at(k));
+    root.at("message_s").at(k).require(k == 0 || model.message[k] >= model.message[k - 1], "expected no less than for fewer bytes");
+  }
+  return model;
 }
 
 std::vector<Algorithm> candidates(const Request& request, const Choice& choice) {

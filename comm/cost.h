@@ -1,27 +1,43 @@
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "comm/schedule.h"
 #include "engine/core/dtype.h"
+#include "engine/core/json.h"
 
 namespace oxrse::comm {
 
-/// What moving and adding bytes costs. For n ranks and S bytes, a = alpha, b = beta, g = gamma, the programs then take
+/// What moving and adding bytes costs. For n ranks and S bytes, m(s) = seconds a message of s bytes, g = gamma, the programs then take
 ///
-///     ring all-reduce       2(n-1) a + 2 S (n-1)/n b + S (n-1)/n g
-///     halving               2 lg n a + 2 S (n-1)/n b + S (n-1)/n g
-///     doubling              lg n (a + S b + S g)
-///     direct                2 (n-1) a + 2 S (n-1)/n b + S (n-1)/n g
-///     double binary tree    about 2 (lg n + c) (a + S/(2c) b), c chunks a half
+///     ring all-reduce       2(n-1) m(S/n) + S (n-1)/n g
+///     halving               m(S/2) + m(S/4) + ... and back + S (n-1)/n g
+///     doubling              lg n (m(S) + S g)
+///     direct                2 (n-1) m(S/n) + S (n-1)/n g
+///     double binary tree    about 2 (lg n + c) m(S/(2c)), c chunks a half
 ///
-/// but nothing is computed by formula: a program is priced step by step.
+/// but nothing is computed by formula: a program is priced step by step. Often m(s) = alpha + beta s is taken; a table also knows the sizes
+/// at which an MPI library changes to another protocol.
 struct CostModel {
-  double alpha = 2e-6;   // seconds a message
-  double beta = 2e-10;   // seconds a byte, sent and received at the same time
-  double gamma = 1e-10;  // seconds a byte added up
-  double copy = 1e-10;   // seconds a byte copied
+  static constexpr int kSizes = 19;
+  /// Bytes of the messages in the table: 4 B to 1 MiB.
+  static constexpr std::int64_t size(int k) { return std::int64_t{4} << k; }
 
+  std::array<double, kSizes> message = straight(2e-6, 2e-10);  // seconds a message of size(k) bytes, sent and received at the same time
+  double gamma = 1e-10;                                        // seconds a byte added up
+  double copy = 1e-10;                                         // seconds a byte copied
+
+  /// The table of alpha + beta s, in seconds and seconds a byte.
+  static constexpr std::array<double, kSizes> straight(double alpha, double beta) {
+    std::array<double, kSizes> table{};
+    for (int k = 0; k < kSizes; ++k) table[static_cast<std::size_t>(k)] = alpha + beta * static_cast<double>(size(k));
+    return table;
+  }
+  /// Seconds a message of any size: linear between the sizes of the table, and beyond its last at the rate before that.
+  [[nodiscard]] double message_seconds(double bytes) const;
+  /// Bytes a second of large messages.
+  [[nodiscard]] double bandwidth() const;
   /// Seconds that a rank's program takes when nobody makes it wait: every step lasts as long as its messages and then its sums.
   [[nodiscard]] double predict(const Program& program, DType type) const;
   /// The same for the slowest of the ranks; of many ranks, a few are looked at.
@@ -29,6 +45,11 @@ struct CostModel {
   /// The chunk that pipelined algorithms should send at once.
   [[nodiscard]] std::int64_t best_chunk(const Request& request, DType type) const;
 };
+
+/// As `oxrse bench collectives --save-costs` writes it.
+Json to_json(const CostModel& model);
+/// Reads what that wrote. An Error names the file and the key.
+CostModel read_costs(const JsonDocument& document);
 
 /// Who is allowed to do a request.
 struct Choice {

@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -8,17 +7,20 @@
 
 #include "benchmarks/collectives.h"
 #include "comm/checker.h"
+#include "comm/measure.h"
 #include "comm/report.h"
 #include "comm/transport/nccl.h"
 #include "comm/transport/threads.h"
 #include "cuda/collectives.h"
+#include "io/files.h"
 #include "tools/commands.h"
+#include "tools/option_checks.h"
 
 namespace oxrse::tools {
 namespace {
 
 struct Options {
-  std::string show, transport = "auto", json, collective = "all_reduce", dtype = "f32";
+  std::string show, transport = "auto", json, save_costs, collective = "all_reduce", dtype = "f32";
   int ranks = 2;
   std::int64_t count = 0;
   bench::CollectiveOptions sizes;
@@ -56,11 +58,12 @@ void show_schedule(const Options& options) {
 
 /// Measures on one rank; rows come from the first.
 void measure(comm::Communicator& ranks, const Options& options, const std::function<void(const bench::CollectiveRow&)>& show) {
-  ranks.measure();
-  const comm::CostModel& c = ranks.cost();
+  const comm::CostModel costs = comm::measure(ranks);
+  ranks.set_cost(costs);
   if (ranks.rank() == 0) {
-    fmt::print("{} ranks; a message {:.2f} us, {:.2f} GB/s, sums {:.2f} GB/s; * is what the model chooses\n{}", ranks.size(), c.alpha * 1e6,
-               1e-9 / c.beta, 1e-9 / c.gamma, bench::collective_heading());
+    fmt::print("{} ranks; a message {:.2f} us, {:.2f} GB/s, sums {:.2f} GB/s; * is what the model chooses\n{}", ranks.size(),
+               costs.message.front() * 1e6, 1e-9 * costs.bandwidth(), 1e-9 / costs.gamma, bench::collective_heading());
+    if (!options.save_costs.empty()) io::write_file_atomically(options.save_costs, to_json(costs).dump(1) + "\n");
   }
   bench::run_collectives(ranks, options.sizes, show);
 }
@@ -124,9 +127,8 @@ void run(Options options) {
     measure_on_processes(session, options, show);
   }
   if (!options.json.empty() && session.rank() == 0) {
-    std::ofstream out(options.json);
-    out << Json({{"command", "collectives"}, {"transport", options.transport}, {"rows", rows}}).dump(1) << "\n" << std::flush;
-    require(out.good(), "{}: cannot be written", options.json);
+    io::write_file_atomically(options.json,
+                              Json({{"command", "collectives"}, {"transport", options.transport}, {"rows", rows}}).dump(1) + "\n");
   }
   require(wrong == 0, "{} elements were wrong", wrong);
 }
@@ -139,7 +141,7 @@ void add_bench_collectives_command(CLI::App& bench) {
   const auto options = std::make_shared<Options>();
   command->add_option("--show", options->show, "print the checked schedule of this algorithm instead")->type_name("ALGORITHM");
   command->add_option("--ranks", options->ranks, "ranks of --show and of --transport threads")
-      ->check(CLI::Range(1, 1024))
+      ->check(between(1, 1024))
       ->capture_default_str();
   command->add_option("--count", options->count, "elements of --show; 0: one a rank")->check(CLI::NonNegativeNumber);
   command->add_option("--collective", options->collective, "which")->capture_default_str();
@@ -147,13 +149,24 @@ void add_bench_collectives_command(CLI::App& bench) {
   command->add_option("--transport", options->transport, "threads, mpi, nccl (GPUs); auto: mpi under a launcher")
       ->check(CLI::IsMember({"auto", "threads", "mpi", "nccl"}))
       ->capture_default_str();
-  command->add_option("--min-bytes", options->sizes.least_bytes, "smallest size")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--max-bytes", options->sizes.most_bytes, "largest size")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--factor", options->sizes.factor, "from one size to the next")->check(CLI::Range(2, 1024))->capture_default_str();
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
+  const auto size = [&](const char* name, std::int64_t& bytes, const char* meaning) {
+    command->add_option(name, bytes, meaning)
+        ->transform(CLI::AsSizeValue(false))
+        ->check(between<std::int64_t>(1, kMostBytes))
+        ->type_name("SIZE")
+        ->capture_default_str();
+  };
+  size("--min-bytes", options->sizes.least_bytes, "smallest size; 64K is 65536, 8M 8388608");
+  size("--max-bytes", options->sizes.most_bytes, "largest size");
+  command->add_option("--factor", options->sizes.factor, "from one size to the next")->check(between(2, 1024))->capture_default_str();
   command->add_option("--seconds", options->sizes.seconds, "the most to spend on a size and algorithm")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--json", options->json, "also write everything to this file")->type_name("FILE");
+  command->add_option("--json", options->json, "also write everything to this file")->type_name("FILE")->check(writable_file());
+  command->add_option("--save-costs", options->save_costs, "write the measured times, for comm.costs of configs")
+      ->type_name("FILE")
+      ->check(writable_file());
   command->callback([=] { run(*options); });
 }
 

@@ -1,15 +1,19 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 #include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "comm/report.h"
+#include "comm/transport/mpi.h"
 #include "cuda/devices.h"
 #include "engine/core/build_info.h"
 #include "engine/core/error.h"
@@ -62,6 +66,14 @@ std::string usage_message(const CLI::App* app, const CLI::Error& error) {
   return fmt::format("error: {}\nRun {} --help for what is possible.\n", what, name);
 }
 
+/// Whether this process is the one of its launcher's that says what all of them would. The others come back a second later: launchers end
+/// all processes when one ends.
+bool first_of_tasks() {
+  if (oxrse::comm::task_number() == 0) return true;
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  return false;
+}
+
 int run(int argc, char** argv) {
   oxrse::cuda::add_devices();
   CLI::App app("Trains transformers. Start with: oxrse train CONFIG.json", "oxrse");
@@ -79,7 +91,9 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kDone : kUsage;
+    const bool is_first = first_of_tasks();
+    std::ostream nowhere(nullptr);
+    return app.exit(error, is_first ? std::cout : nowhere, is_first ? std::cerr : nowhere) == 0 ? kDone : kUsage;
   }
   if (app.get_subcommands().empty()) {
     fmt::print(stderr, "error: no command given\n{}", app.help());

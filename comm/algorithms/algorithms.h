@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "comm/schedule.h"
@@ -69,5 +70,15 @@ Program direct(const Request& request, int rank);
 /// `halving` over the tree that adds inside nodes before it adds over nodes, so that between nodes only 2 S (N-1) / (g N) elements a rank
 /// are sent, for N nodes of g ranks.
 Program hierarchical(const Request& request, int rank);
+
+/// Bytes that one rank sends another.
+struct Message {
+  int from = 0, to = 0;
+  std::int64_t bytes = 0;
+};
+
+/// Messages among n ranks that travel at the same time. Input i is the memory of the i-th message that this rank sends or receives, in
+/// elements of 4 bytes. An Error where a message has no bytes, or leads from a rank to itself or to none.
+Program messages(std::span<const Message> messages, int rank, int n);
 
 }  // namespace oxrse::comm

@@ -59,10 +59,9 @@ std::string disconnection(int size) {
   return "";
 }
 
-/// The number that a launcher gave to this process, known also where MPI does not say it.
-long task_number() { return std::max({number_in("SLURM_PROCID"), number_in("PMI_RANK"), number_in("OMPI_COMM_WORLD_RANK")}); }
-
 }  // namespace
+
+long task_number() { return std::max({number_in("SLURM_PROCID"), number_in("PMI_RANK"), number_in("OMPI_COMM_WORLD_RANK")}); }
 
 std::string mpi_status() { return std::string(build_info().mpi); }
 

@@ -52,6 +52,9 @@ class MpiSession {
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1, first_of_machine_ = 0, ranks_per_node_ = 1, ranks_sharing_processors_ = 1;
 };
 
+/// The number that a launcher gave to this process, known before MPI says it and where it does not; 0 without a launcher.
+long task_number();
+
 /// "built in: MPICH 4.0.2" or "left out: why".
 std::string mpi_status();
 

@@ -126,6 +126,7 @@ struct CommConfig {
   bool overlap = true;
   bool deterministic = true;
   double timeout_s = 600;
+  std::string costs;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
@@ -138,6 +139,9 @@ struct CommConfig {
                                                "takes one more gradient buffer for every doubling of the micro-batches"});
     visit(self.timeout_s,
           Field{.key = "timeout_s", .meaning = "wait this long for another rank", .unit = "s", .min = 0, .above_min = true});
+    visit(self.costs, Field{.key = "costs",
+                            .meaning = "file of message times that auto chooses by, from `oxrse bench collectives "
+                                       "--save-costs`; empty: they are measured at start"});
   }
 };
 

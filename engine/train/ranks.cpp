@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "comm/measure.h"
 #include "comm/report.h"
 #include "engine/core/build_info.h"
 #include "engine/train/machine.h"
@@ -33,6 +34,13 @@ comm::Settings settings_of(const Config& config, comm::MpiSession& session) {
   settings.timeout_s = config.comm.timeout_s;
   settings.choice = choice_of(config.comm);
   return settings;
+}
+
+/// What the first rank reads in `file`, or what all measure where there is none.
+comm::CostModel costs_of(const std::string& file, comm::Communicator& ranks) {
+  if (file.empty()) return comm::measure(ranks);
+  const std::string read = ranks.rank() == 0 ? comm::to_json(comm::read_costs(read_json(file))).dump() : "";
+  return comm::read_costs(parse_json(ranks.broadcast(read, 0, "comm.costs"), file));
 }
 
 }  // namespace
@@ -72,7 +80,7 @@ void Ranks::connect(const Config& config) {
   agree(common_ground(write_config(config)), settings_of(config, session_));
   check_ranks(config, size());
   if (!communicator_) return;
-  communicator_->measure();
+  communicator_->set_cost(costs_of(config.comm.costs, *communicator_));
   communicator_->advance_in_background();
 }
 

@@ -119,6 +119,7 @@ TEST_CASE("what ranks cannot share or do not agree about is refused before anyth
                      "train.global_batch 12 is not a multiple of train.micro_batch 1 times 5 ranks: the nearest values are 10 and 15");
   check_refused_once(run.train(3, "refused", "--set train.stepz=1"), "train.stepz");
   check_refused_once(run_command("train missing.json", "OMP_NUM_THREADS=1 mpirun -n 3"), "missing.json: cannot be read");
+  check_refused_once(run_command("train --nonsense", "mpirun -n 3"), "--nonsense");
   io::put(run.path("start.sh"), "[ \"$PMI_RANK\" = 2 ] && export DNNL_MAX_CPU_ISA=SSE41\nexec \"$@\"\n");
   const CommandResult environment =
       run_command(fmt::format("train {} --set 'run.dir=\"{}\"'", run.path("config.json"), run.path("refused")),
