@@ -21,7 +21,7 @@ double CostModel::bandwidth() const {
 
 double CostModel::predict(const Program& program, DType type) const {
   const double narrow = static_cast<double>(size_of(type)), wide = static_cast<double>(size_of(accumulator_of(type)));
-  double seconds = 0;
+  double seconds = operation;
   for (const Step& step : program.steps) {
     double sends = 0, receives = 0;
     for (const Action& a : step.transfers) {
@@ -61,7 +61,11 @@ std::int64_t CostModel::best_chunk(const Request& request, DType type) const {
 Json to_json(const CostModel& model) {
   Json sizes = Json::array();
   for (int k = 0; k < CostModel::kSizes; ++k) sizes.push_back(CostModel::size(k));
-  return {{"message_bytes", sizes}, {"message_s", model.message}, {"sum_s_per_byte", model.gamma}, {"copy_s_per_byte", model.copy}};
+  return {{"message_bytes", sizes},
+          {"message_s", model.message},
+          {"operation_s", model.operation},
+          {"sum_s_per_byte", model.gamma},
+          {"copy_s_per_byte", model.copy}};
 }
 
 CostModel read_costs(const JsonDocument& document) {
@@ -70,7 +74,10 @@ CostModel read_costs(const JsonDocument& document) {
     node.require(node.value().is_number() && node.value().get<double>() > 0, "expected seconds above 0, not {}", shown(node.value()));
     return node.value().get<double>();
   };
-  CostModel model{.message = {}, .gamma = positive(root.at("sum_s_per_byte")), .copy = positive(root.at("copy_s_per_byte"))};
+  CostModel model{.message = {},
+                  .operation = positive(root.at("operation_s")),
+                  .gamma = positive(root.at("sum_s_per_byte")),
+                  .copy = positive(root.at("copy_s_per_byte"))};
   const Json sizes = to_json(model)["message_bytes"];
   root.at("message_bytes")
       .require(root.at("message_bytes").value() == sizes, "expected {}: write the file anew with oxrse bench collectives --save-costs",

@@ -9,7 +9,8 @@
 
 namespace oxrse::comm {
 
-/// What moving and adding bytes costs. For n ranks and S bytes, m(s) = seconds a message of s bytes, g = gamma, the programs then take
+/// What moving and adding bytes costs. For n ranks and S bytes, m(s) = seconds a message of s bytes, g = gamma, the programs then take,
+/// besides the seconds an operation takes whatever it does,
 ///
 ///     ring all-reduce       2(n-1) m(S/n) + S (n-1)/n g
 ///     halving               m(S/2) + m(S/4) + ... and back + S (n-1)/n g
@@ -25,6 +26,7 @@ struct CostModel {
   static constexpr std::int64_t size(int k) { return std::int64_t{4} << k; }
 
   std::array<double, kSizes> message = straight(2e-6, 2e-10);  // seconds a message of size(k) bytes, sent and received at the same time
+  double operation = 5e-7;                                     // seconds to begin and to end an operation
   double gamma = 1e-10;                                        // seconds a byte added up
   double copy = 1e-10;                                         // seconds a byte copied
 

@@ -10,7 +10,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-CostModel simple() { return {.message = CostModel::straight(3e-6, 2e-10), .gamma = 5e-10, .copy = 1e-10}; }
+CostModel simple() { return {.message = CostModel::straight(3e-6, 2e-10), .operation = 4e-7, .gamma = 5e-10, .copy = 1e-10}; }
 
 Request all_reduce(int ranks, std::int64_t count) {
   Request r = request(Collective::AllReduce, ranks, count);
@@ -32,16 +32,16 @@ TEST_CASE("a message takes what the table says, between its sizes and beyond", "
 TEST_CASE("predicted times are those of the formulas", "[cost]") {
   CostModel model = simple();
   model.copy = 0;  // inside a rank
-  const double a = 3e-6, b = 2e-10, g = 5e-10;
+  const double a = 3e-6, b = 2e-10, g = 5e-10, operation = 4e-7;
   for (const int n : {2, 4, 8}) {
     const std::int64_t count = 8 * 1024;
     const double S = 4.0 * static_cast<double>(count), share = (n - 1.0) / n, levels = std::log2(n);
     const Request r = all_reduce(n, count);
     const auto predicted = [&](Algorithm algorithm) { return model.predict(algorithm, r, DType::F32); };
-    CHECK(predicted(Algorithm::Ring) == Approx(2 * (n - 1) * a + 2 * S * share * b + S * share * g).epsilon(1e-9));
-    CHECK(predicted(Algorithm::Halving) == Approx(2 * levels * a + 2 * S * share * b + S * share * g).epsilon(1e-9));
-    CHECK(predicted(Algorithm::Doubling) == Approx(levels * (a + S * b + S * g)).epsilon(1e-9));
-    CHECK(predicted(Algorithm::Direct) == Approx(2 * (n - 1) * a + 2 * S * share * b + S * share * g).epsilon(1e-9));
+    CHECK(predicted(Algorithm::Ring) == Approx(operation + 2 * (n - 1) * a + 2 * S * share * b + S * share * g).epsilon(1e-9));
+    CHECK(predicted(Algorithm::Halving) == Approx(operation + 2 * levels * a + 2 * S * share * b + S * share * g).epsilon(1e-9));
+    CHECK(predicted(Algorithm::Doubling) == Approx(operation + levels * (a + S * b + S * g)).epsilon(1e-9));
+    CHECK(predicted(Algorithm::Direct) == Approx(operation + 2 * (n - 1) * a + 2 * S * share * b + S * share * g).epsilon(1e-9));
   }
 }
 
@@ -69,6 +69,7 @@ TEST_CASE("costs are read as they were written, and only whole", "[cost]") {
   const std::string text = to_json(model).dump();
   const CostModel read = read_costs(parse_json(text, "costs.json"));
   CHECK(read.message == model.message);
+  CHECK(read.operation == model.operation);
   CHECK(read.gamma == model.gamma);
   CHECK(read.copy == model.copy);
 

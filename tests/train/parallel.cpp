@@ -204,9 +204,9 @@ TEST_CASE("sums over ranks take the memory that the plan says, by any algorithm"
     INFO(algorithm);
     const std::int64_t most = *std::max_element(taken.begin(), taken.end());
     CHECK(most <= plan.communication_bytes);
-    // With one algorithm and several buckets it is what the plan says, unless sums end before the next begins. The chunks of trees depend on
-    // how fast messages are, so the plan takes the largest.
-    if (config.comm.algorithm != "auto" && config.comm.algorithm != "tree") CHECK(4 * most >= plan.communication_bytes);
+    // The plan counts two sums of the largest bucket, for the rank that takes most. The chunks of trees depend on how fast messages are, so
+    // there it takes the largest.
+    if (config.comm.algorithm != "auto" && config.comm.algorithm != "tree") CHECK(8 * most >= plan.communication_bytes);
   }
 }
 
