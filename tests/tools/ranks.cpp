@@ -1,6 +1,7 @@
 // Whole runs on ranks that are processes.
 
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include "tests/catch.h"
@@ -152,17 +153,28 @@ TEST_CASE("bench collectives shows and measures") {
   const CommandResult shown = run_command("bench collectives --show ring --ranks 5");
   CHECK(shown.exit_code == 0);
   CHECK_THAT(shown.out, Contains("rank 4") && Contains("checked: 40 messages"));
+  const SmallRun files;
   const CommandResult threads =
-      run_command("bench collectives --transport threads --ranks 3 --max-bytes 4096 --seconds 0.01 --json rows.json");
+      run_command("bench collectives --transport threads --ranks 3 --max-bytes 4K --seconds 0.01 --json " + files.path("rows.json"));
   INFO(threads.err);
   CHECK(threads.exit_code == 0);
   CHECK_THAT(threads.out, Contains("busbw") && Contains("halving") && Contains("direct"));
+  std::set<std::int64_t> sizes;
+  for (const Json& row : read_json(files.path("rows.json")).value.at("rows")) sizes.insert(row.at("bytes").get<std::int64_t>());
+  CHECK(*sizes.begin() == 4);
+  CHECK(*sizes.rbegin() == 4096);
   CHECK(run_command("bench collectives --show spiral").exit_code == 1);
+  CHECK_THAT(run_command("bench collectives --max-bytes 0").err, Contains("--max-bytes") && Contains("from 1 to 1099511627776"));
   if (!has_mpi()) return;
   const CommandResult mpi = run_command("bench collectives --max-bytes 4096 --seconds 0.01", "mpirun -n 2");
   INFO(mpi.err);
   CHECK(mpi.exit_code == 0);
   CHECK_THAT(mpi.out, Contains("mpi") && Contains("doubling"));
+  CHECK(run_command("bench collectives --max-bytes 64 --save-costs " + files.path("costs.json"), "mpirun -n 2").exit_code == 0);
+  CHECK(files.train(2, "measured_before", fmt::format("--set comm.costs='\"{}\"'", files.path("costs.json"))).exit_code == 0);
+  io::put(files.path("costs.json"), "{\"operation_s\": -1}");
+  check_refused_once(files.train(2, "refused", fmt::format("--set comm.costs='\"{}\"'", files.path("costs.json"))),
+                     "operation_s: expected seconds above 0, not -1");
   const CommandResult nccl = run_command("bench collectives --transport nccl --max-bytes 1024", "CUDA_VISIBLE_DEVICES= mpirun -n 2");
   check_refused_once(nccl, "");
   CHECK_THAT(nccl.err, Contains("NCCL is left out") || Contains("has no GPU"));
