@@ -60,7 +60,7 @@ if(OXRSE_CUDA_STATUS MATCHES "^built in")
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
   add_library(oxrse_cuda_kernels STATIC ${kernels} cuda/runtime/launch.cu)
   target_include_directories(oxrse_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR})
-  target_link_libraries(oxrse_cuda_kernels PRIVATE fmt::fmt)
+  target_link_libraries(oxrse_cuda_kernels PRIVATE fmt::fmt INTERFACE oxrse_cuda_runtime)
   set_target_properties(oxrse_cuda_kernels PROPERTIES CUDA_STANDARD 20)
   # The same in tools/cuda_resources.sh. fmt 9 takes nvcc for a compiler without constexpr.
   target_compile_options(oxrse_cuda_kernels PRIVATE -O3 --expt-relaxed-constexpr -DFMT_USE_CONSTEXPR=1)

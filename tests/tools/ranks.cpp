@@ -160,7 +160,8 @@ TEST_CASE("bench collectives shows and measures") {
   CHECK(threads.exit_code == 0);
   CHECK_THAT(threads.out, Contains("busbw") && Contains("halving") && Contains("direct"));
   std::set<std::int64_t> sizes;
-  for (const Json& row : read_json(files.path("rows.json")).value.at("rows")) sizes.insert(row.at("bytes").get<std::int64_t>());
+  const Json written = read_json(files.path("rows.json")).value;
+  for (const Json& row : written.at("rows")) sizes.insert(row.at("bytes").get<std::int64_t>());
   CHECK(*sizes.begin() == 4);
   CHECK(*sizes.rbegin() == 4096);
   CHECK(run_command("bench collectives --show spiral").exit_code == 1);
