@@ -120,9 +120,9 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) attention_for
 #pragma unroll
       for (int i = 0; i < 4; ++i) sum[i] *= factors[i / 2];
     }
-#pragma unroll
+#pragma unroll M::kUnroll
     for (int k = 0; k < kRows / 16; ++k) {
-      const auto a = M::from_result(scores[2 * k], scores[2 * k + 1]);
+      const auto a = M::from_result(scores, k);
 #pragma unroll
       for (int n = 0; n < kD / 16; ++n) M::multiply(sums[2 * n], sums[2 * n + 1], a, M::load_b_by_rows(v_tile, kStride, k * 16, n * 16));
     }
