@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) key_gradients
           weights_gradient[n][i] = seen ? p * (weights_gradient[n][i] - queries.delta[query]) : 0.0F;
         }
       }
-#pragma unroll M::kUnroll
+#pragma unroll(kD > 64 ? M::kUnroll : 2)
       for (int k = 0; k < kQueries / 16; ++k) {
         const auto p = M::from_result(scores, k);
         const auto ds = M::from_result(weights_gradient, k);
