@@ -39,7 +39,8 @@ struct Cuda : Device {
   const KernelTable* kernels;     // cuda/kernels/table.h
   std::uint64_t order = 0;        // emulated: seed of the order in which blocks and threads run; 0: ascending
   CUstream_st* stream = nullptr;  // on a GPU: where kernels go
-  bool wgmma = false;             // whether attention's forward pass takes its kernel for compute capability 9.0 where that is for the op
+  bool has_wgmma = false;         // whether attention's forward pass has its kernel for compute capability 9.0 here
+  bool wgmma = false;             // whether it takes that where it is for the op
 
   std::vector<LaunchRecord>* launches = nullptr;  // when present, every launch is recorded
 

@@ -85,10 +85,13 @@ std::string Scheduler::threads_at(State state) const {
   return list;
 }
 
+std::size_t Scheduler::draw(std::size_t below) {
+  return launch_.order == 0 ? 0 : RandomStream(launch_.order, 0).words(draws_++)[0] % below;
+}
+
 void Scheduler::shuffle(std::span<int> order) {
   if (launch_.order == 0) return;
-  const RandomStream random(launch_.order, 0);
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.words(draws_++)[0] % i]);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw(i)]);
 }
 
 void Scheduler::run(const Launch& launch, const std::function<void()>& body) {
@@ -146,9 +149,10 @@ void Scheduler::run_block(unsigned index) {
 
 bool Scheduler::transfer() {
   if (transfers_.empty()) return false;
-  const std::function<void()> next = std::move(transfers_.front());
-  transfers_.pop_front();
-  next();
+  const auto next = transfers_.begin() + static_cast<std::ptrdiff_t>(draw(transfers_.size()));
+  const std::function<void()> work = std::move(*next);
+  transfers_.erase(next);
+  work();
   return true;
 }
 

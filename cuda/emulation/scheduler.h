@@ -62,7 +62,7 @@ class Scheduler {
   /// Until somebody signals it. Whether it is for the waiter is his to see.
   void wait_for(const void* event, const std::source_location& where);
   void signal(const void* event);
-  /// What the hardware does by itself, one thing at a time when no thread can go on.
+  /// What the hardware does by itself, one thing at a time and in any order, when no thread can go on.
   std::deque<std::function<void()>>& transfers() { return transfers_; }
   NamedBarrier& named_barrier(int name) { return named_barriers_[static_cast<std::size_t>(name)]; }
   [[nodiscard]] std::size_t shared_bytes() const { return launch_.shared; }
@@ -102,7 +102,9 @@ class Scheduler {
   /// Picks the threads that go on next: all that can, in rounds. With even orders only those of one warp, which so gets as far ahead of the
   /// others as barriers let it.
   void choose_ready();
-  /// Makes one transfer; false when there is none.
+  /// A number drawn from [0, below); 0 in ascending order.
+  std::size_t draw(std::size_t below);
+  /// Makes one transfer, the oldest in ascending order; false when there is none.
   bool transfer();
   void start(int thread);
   void work(int thread);

@@ -36,7 +36,7 @@ Gpu::Gpu(std::string_view device_name, const KernelTable& table, Api& api, int i
       staging_(api),
       matmul_(api, cache_of(cache_file, properties_, api)) {
   stream = own_stream_.get();
-  wgmma = works_with_wgmma();
+  has_wgmma = wgmma = works_with_wgmma();
 }
 
 bool Gpu::works_with_wgmma() {
