@@ -67,9 +67,12 @@ void add_attention(std::vector<Case>& cases, const AttentionShape& s) {
                           .document_start = {},
                           .scale = scale};
   };
-  cases.push_back(op_case([=](Operands& t) {
+  const auto alone = [=](Operands& t) {
     return forward(t, t.result({s.samples, s.tokens, s.heads, s.head_width}), heads_of(s, t.normal({rows, 3 * width})));
-  }));
+  };
+  cases.push_back(op_case(alone));
+  cases.push_back(op_case(alone, "wgmma"));
+  cases.back().wgmma = true;
   cases.push_back(op_case([=](Operands& t) {
     const Heads h = heads_of(s, t.normal({rows, 3 * width}));
     const Heads d = heads_of(s, t.result({rows, 3 * width}));

@@ -10,9 +10,10 @@ namespace oxrse::bench {
 
 /// One op at one shape, in any type.
 struct Case {
-  std::string variant;  // which part of the op: "dx", "dw"; usually empty
+  std::string variant;  // which part of the op: "dx", "dw"; or which kernel: "wgmma"; usually empty
   /// Makes the operands and returns what runs the op once, in the operands' context.
   std::function<std::function<void()>(Operands&)> build;
+  bool wgmma = false;  // by the kernel for compute capability 9.0, where the device has it; all others are by portable kernels
 };
 
 /// y (n, o) = x (n, i) w^T

@@ -44,6 +44,28 @@ class Truth {
 
 bool has_clock(const KernelOptions& options) { return options.device == nullptr || options.device->has_clock(); }
 
+/// Whether the case's kernel is there for the type.
+bool has_kernel(const Case& c, DType type, const KernelOptions& options) {
+  return !c.wgmma || (options.device != nullptr && options.device->has_wgmma && size_of(type) == 2);
+}
+
+/// The device takes the case's kernel.
+class Choice {
+ public:
+  Choice(const Case& c, Cuda* device) : device_(device), before_(device != nullptr && device->wgmma) {
+    if (device_ != nullptr) device_->wgmma = c.wgmma;
+  }
+  ~Choice() {
+    if (device_ != nullptr) device_->wgmma = before_;
+  }
+  Choice(const Choice&) = delete;
+  Choice& operator=(const Choice&) = delete;
+
+ private:
+  Cuda* device_;
+  bool before_;
+};
+
 class Runner {
  public:
   Runner(const Case& c, DType type, const Outline& outline, const KernelOptions& options, const Cpu& cpu)
@@ -106,6 +128,7 @@ void for_each_match(const std::vector<Case>& cases, const KernelOptions& options
   const std::regex filter(options.filter);
   for (const Case& c : cases) {
     for (const DType type : options.types) {
+      if (!has_kernel(c, type, options)) continue;
       const Outline outline = outline_of(c, type, type);
       if (std::regex_search(fmt::format("{} {} {} {}", outline.kernel, c.variant, name_of(type), outline.shape), filter))
         f(c, type, outline);
@@ -133,6 +156,7 @@ void run_cases(const std::vector<Case>& cases, const KernelOptions& options, con
                                         : "hot",
             .time = {},
             .cost = outline.cost};
+    const Choice choice(c, options.device);
     Runner(c, type, outline, options, cpu).run(row);
     if (row.timed()) {
       row.floor = report.ceilings.floor_seconds(row.cost, type, options.cold);

@@ -45,6 +45,8 @@ struct Cuda : Device, LaunchTarget {
 
   std::string_view name;       // as in run.device
   const KernelTable* kernels;  // cuda/kernels/table.h
+  bool has_wgmma = false;      // whether attention's forward pass has its kernel for compute capability 9.0 here
+  bool wgmma = false;          // whether it takes that where it is for the op
 
   /// Memory for partial results of one launch, aligned to 256 bytes. What an earlier call returned is no longer valid.
   virtual void* scratch(std::size_t bytes) = 0;

@@ -13,7 +13,7 @@ namespace oxrse::OXRSE_GPU {
 /// bytes.
 template <class T>
 struct Mma {
-  static constexpr int kUnroll = 16;  // steps along a dimension that only addresses shared memory
+  static constexpr int kUnroll = 16;  // steps of 16 along the dimension that is summed over
 
   struct A {
     std::uint32_t r[4];
@@ -43,8 +43,10 @@ struct Mma {
     load_matrices_transposed(b.r, tile + (k + lane % 8 + matrix % 2 * 8) * stride + n + matrix / 2 * 8);
     return b;
   }
-  /// A result as the left operand of the next product.
-  static __device__ A from_result(const float (&left)[4], const float (&right)[4]) {
+  /// Columns [16 * k, 16 * k + 16) of a result as the left operand of the next product.
+  template <int kTiles>
+  static __device__ A from_result(const float (&c)[kTiles][4], int k) {
+    const float(&left)[4] = c[2 * k], (&right)[4] = c[2 * k + 1];
     return {{pack<T>(left[0], left[1]), pack<T>(left[2], left[3]), pack<T>(right[0], right[1]), pack<T>(right[2], right[3])}};
   }
   static __device__ void multiply(float (&left)[4], float (&right)[4], const A& a, const B& b) {
@@ -82,7 +84,18 @@ struct Mma<float> {
   static __device__ B load_b_by_rows(const float* tile, int stride, int k, int n) {
     return {tile + k * stride + n + static_cast<int>(threadIdx.x) % 4 * 2, 1, stride};
   }
-  static __device__ A from_result(const float (&left)[4], const float (&right)[4]) {
+  template <int kTiles>
+  static __device__ A from_result(const float (&c)[kTiles][4], int k) {
+    // k is not known to the compiler, and registers have no addresses: so it is looked for.
+    float left[4], right[4];
+#pragma unroll
+    for (int n = 0; n < kTiles / 2; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        left[i] = n == 0 || n == k ? c[2 * n][i] : left[i];
+        right[i] = n == 0 || n == k ? c[2 * n + 1][i] : right[i];
+      }
+    }
     const int quad = static_cast<int>(threadIdx.x) % kWarp / 4 * 4;
     A a;
 #pragma unroll

@@ -18,8 +18,12 @@ while [ $# -gt 0 ]; do
     *) break ;;
   esac
 done
-nvcc=$(command -v nvcc || ls "${CUDA_PATH:-/usr/local/cuda}/bin/nvcc" 2>/dev/null) || { echo "cuda_resources: no nvcc in PATH, CUDA_PATH or /usr/local/cuda" >&2; exit 2; }
-if [ $# -gt 0 ]; then files=("$@"); else files=(cuda/kernels/*.cu); fi
+nvcc=$(command -v nvcc || ls "${CUDA_PATH:-/usr/local/cuda}/bin/nvcc" 2>/dev/null) || {
+  echo "cuda_resources: no nvcc in PATH, CUDA_PATH or /usr/local/cuda" >&2
+  [ -n "$check" ] && exit 77
+  exit 2
+}
+if [ $# -gt 0 ]; then files=("$@"); else files=(cuda/kernels/*.cu cuda/kernels/sm_*/*.cu); fi
 if [ -z "$out" ]; then
   out=$(mktemp -d)
   trap 'rm -rf "$out"' EXIT
@@ -39,7 +43,7 @@ compile() {
   local arch=${1%% *} file=${1#* } name before after seconds
   name=$(basename "$file" .cu).$arch
   before=$(children_seconds)
-  if ! "$nvcc" -std=c++20 -O3 --expt-relaxed-constexpr -DFMT_USE_CONSTEXPR=1 -I. -arch="$arch" -Xptxas -v -c "$file" -o "$out/$name.o" \
+  if ! "$nvcc" -std=c++20 -O3 --expt-relaxed-constexpr -DFMT_USE_CONSTEXPR=1 -I. -gencode "arch=compute_${arch#sm_},code=$arch" -Xptxas -v -c "$file" -o "$out/$name.o" \
     >"$out/$name.log" 2>&1; then
     grep -E 'error|fatal' "$out/$name.log" >&2 || cat "$out/$name.log" >&2
     echo "cuda_resources: $file does not compile for $arch" >&2
@@ -50,8 +54,12 @@ compile() {
   [ "$seconds" -le 30 ] || echo "cuda_resources: $file takes $seconds s of processor time for $arch: more than 30" >&2
 }
 export -f compile children_seconds
+# Kernels in a folder named after a GPU are for that one alone.
+is_for() { [[ $2 != */sm_*/* || $2 == */$1/* ]]; }
 for file in "${files[@]}"; do
-  for arch in ${architectures//,/ }; do printf '%s %s\0' "$arch" "$file"; done
+  for arch in ${architectures//,/ }; do
+    if is_for "$arch" "$file"; then printf '%s %s\0' "$arch" "$file"; fi
+  done
 done | xargs -0 -n 1 -P "$(nproc)" bash -c 'compile "$1"' _
 
 # Rows of the table: ptxas names a kernel, then its stack and spills, then its registers.
@@ -59,6 +67,7 @@ rows() {
   local arch file
   for arch in ${architectures//,/ }; do
     for file in "${files[@]}"; do
+      is_for "$arch" "$file" || continue
       name=$(basename "$file" .cu)
       awk -v arch="$arch" -v file="$name" '
         /Compiling entry function/ { kernel = $0; sub(/.*entry function \047/, "", kernel); sub(/\047.*/, "", kernel) }

@@ -32,13 +32,14 @@ link() {
   command=$(sed -E "s| -o tests/test_cuda| $work/mutant.o -o $work/test_cuda|" <<<"$command")
   (cd "$build" && eval "$command")
 }
+refusals='wrote next to|wait at different barriers|threads wait forever|did not wait for|without a fence|that nobody waits at|more threads arrive|outside of shared memory'
 # What the tests say first: a refusal of the emulation, a sanitizer's report or numbers that are wrong.
 finder() {
   if grep -qE 'WARNING: ThreadSanitizer' "$work/log"; then echo "TSan: $(grep -m1 -oE 'ThreadSanitizer: [a-z ]+' "$work/log")"
   elif grep -qE 'ERROR: AddressSanitizer|runtime error' "$work/log"; then
     grep -m1 -oE 'AddressSanitizer: [a-z-]+|runtime error: .{0,60}' "$work/log"
-  elif grep -qE 'wrote next to|wait at different|wait forever|did not wait for' "$work/log"; then
-    echo "refused: $(grep -m1 -oE 'wrote next to|wait at different barriers|threads wait forever|did not wait for' "$work/log")"
+  elif tr -s ' \n' ' ' <"$work/log" | grep -qE "$refusals"; then
+    echo "refused: $(tr -s ' \n' ' ' <"$work/log" | grep -oE "$refusals" | head -1)"
   elif grep -qiE '\bnan\b' "$work/log"; then echo "NaN in results"
   else echo "wrong results"; fi
 }

@@ -9,7 +9,8 @@
 
 namespace oxrse::cuda_emulated {
 
-Device::Device() : Cuda("cuda-emulated", kernel_table()) {}
+/// Takes the portable kernels, which other GPUs have too, unless it is told otherwise.
+Device::Device() : Cuda("cuda-emulated", kernel_table()) { has_wgmma = true; }
 
 void Device::Free::operator()(std::byte* memory) const { free_poisoned(memory); }
 

@@ -85,10 +85,13 @@ std::string Scheduler::threads_at(State state) const {
   return list;
 }
 
+std::size_t Scheduler::draw(std::size_t below) {
+  return launch_.order == 0 ? 0 : RandomStream(launch_.order, 0).words(draws_++)[0] % below;
+}
+
 void Scheduler::shuffle(std::span<int> order) {
   if (launch_.order == 0) return;
-  const RandomStream random(launch_.order, 0);
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.words(draws_++)[0] % i]);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw(i)]);
 }
 
 void Scheduler::run(const Launch& launch, const std::function<void()>& body) {
@@ -124,22 +127,45 @@ void Scheduler::run_block(unsigned index) {
   shuffle(warp_order_);
   sanitizer_.use_current();
   for (int i = 0; i < count_; ++i) start(i);
-  while (!next_ready_.empty() && error_ == nullptr) {
+  named_barriers_ = {};
+  transfers_.clear();
+  while (error_ == nullptr) {
+    if (next_ready_.empty()) {
+      if (ended_ == count_ || !transfer()) break;
+      continue;
+    }
     choose_ready();
     shuffle(ready_);
     for (std::size_t i = 0; i < ready_.size() && error_ == nullptr; ++i) resume(ready_[i]);
   }
-  std::string problem;
-  if (error_ == nullptr && ended_ < count_) {
-    problem = fmt::format("{}: threads wait forever: at a barrier {}; in a warp {}", place(), threads_at(State::AtBarrier),
-                          threads_at(State::AtCollective));
-  } else if (error_ == nullptr && !shared.intact()) {
-    problem = fmt::format("{}: wrote next to its {} bytes of shared memory", place(), launch_.shared);
-  }
+  std::string wrong;
+  if (error_ == nullptr)
+    wrong = shared.intact() ? problem() : fmt::format("{}: wrote next to its {} bytes of shared memory", place(), launch_.shared);
   abort();
   current_ = -1;
   if (error_ != nullptr) std::rethrow_exception(error_);
-  require(problem.empty(), "{}", problem);
+  require(wrong.empty(), "{}", wrong);
+}
+
+bool Scheduler::transfer() {
+  if (transfers_.empty()) return false;
+  const auto next = transfers_.begin() + static_cast<std::ptrdiff_t>(draw(transfers_.size()));
+  const std::function<void()> work = std::move(*next);
+  transfers_.erase(next);
+  work();
+  return true;
+}
+
+std::string Scheduler::problem() const {
+  if (ended_ < count_) {
+    return fmt::format("{}: threads wait forever: at a barrier {}; in a warp {}; for a phase {}", place(), threads_at(State::AtBarrier),
+                       threads_at(State::AtCollective), threads_at(State::AtEvent));
+  }
+  for (std::size_t i = 0; i < named_barriers_.size(); ++i) {
+    if (named_barriers_[i].arrived > 0) return fmt::format("{}: threads arrived at barrier {} that nobody waits at", place(), i);
+  }
+  if (!transfers_.empty()) return fmt::format("{}: ended with copies to its shared memory under way", place());
+  return "";
 }
 
 void Scheduler::choose_ready() {
@@ -157,6 +183,7 @@ void Scheduler::start(int i) {
   Thread& t = thread(i);
   t.copies.clear();
   t.groups = 0;
+  t.products = {};
   t.sanitizer.create();
   const auto stack = stacks_.take();
   t.sanitizer.set_stack(static_cast<std::byte*>(stack.sp) - stack.size, stack.size);
@@ -177,6 +204,7 @@ void Scheduler::work(int i) {
   try {
     if (!aborting_) (*body_)();
     if (!(aborting_ || t.copies.empty())) fail("{}: thread {} ended with asynchronous copies that it did not wait for", place(), i);
+    if (!(aborting_ || t.products.empty())) fail("{}: thread {} ended with products that it did not wait for", place(), i);
   } catch (const Abort&) {  // another thread's error is on its way
   } catch (...) {
     error_ = std::current_exception();
@@ -255,6 +283,20 @@ void Scheduler::try_barrier() {
   waiting_ = 0;
   for (int i = 0; i < count_; ++i) {
     if (thread(i).state == State::AtBarrier) make_ready(i);
+  }
+}
+
+void Scheduler::wait_for(const void* event, const std::source_location& where) {
+  Thread& t = thread(current_);
+  t.state = State::AtEvent;
+  t.where = where;
+  t.event = event;
+  suspend();
+}
+
+void Scheduler::signal(const void* event) {
+  for (int i = 0; i < count_; ++i) {
+    if (thread(i).state == State::AtEvent && thread(i).event == event) make_ready(i);
   }
 }
 

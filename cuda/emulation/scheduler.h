@@ -3,6 +3,7 @@
 #include <array>
 #include <boost/context/fiber.hpp>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <source_location>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "cuda/emulation/block.h"
+#include "cuda/emulation/hopper.h"
 #include "cuda/emulation/sanitizers.h"
 #include "cuda/emulation/stacks.h"
 #include "engine/core/philox.h"
@@ -27,6 +29,13 @@ struct AsyncCopy {
   const void* from;
   int valid;  // bytes
   int group;  // how many groups were committed before
+};
+
+/// Threads that came to a named barrier.
+struct NamedBarrier {
+  int threads = 0;  // that it is for; 0: none is there
+  int arrived = 0;
+  std::int64_t phase = 0;
 };
 
 /// The fibers of a block and what they wait for.
@@ -48,9 +57,19 @@ class Scheduler {
   [[nodiscard]] void* shared_memory() const { return shared_; }
   std::vector<AsyncCopy>& copies() { return threads_[static_cast<std::size_t>(current_)].copies; }
   int& groups() { return threads_[static_cast<std::size_t>(current_)].groups; }
+  Products& products() { return threads_[static_cast<std::size_t>(current_)].products; }
+
+  /// Until somebody signals it. Whether it is for the waiter is his to see.
+  void wait_for(const void* event, const std::source_location& where);
+  void signal(const void* event);
+  /// What the hardware does by itself, one thing at a time and in any order, when no thread can go on.
+  std::deque<std::function<void()>>& transfers() { return transfers_; }
+  NamedBarrier& named_barrier(int name) { return named_barriers_[static_cast<std::size_t>(name)]; }
+  [[nodiscard]] std::size_t shared_bytes() const { return launch_.shared; }
+  [[nodiscard]] int thread_index() const { return current_; }
 
  private:
-  enum class State : std::uint8_t { Ready, AtBarrier, AtCollective, Ended };
+  enum class State : std::uint8_t { Ready, AtBarrier, AtCollective, AtEvent, Ended };
 
   struct Thread {
     boost::context::fiber fiber;      // where to go on with the thread
@@ -64,8 +83,10 @@ class Scheduler {
     const void* in = nullptr;
     void* out = nullptr;
     bool orders = false;
+    const void* event = nullptr;  // that it waits for
     std::vector<AsyncCopy> copies;
     int groups = 0;
+    Products products;
     char released = 0;  // its address stands for what the thread may see when it goes on
   };
 
@@ -81,12 +102,18 @@ class Scheduler {
   /// Picks the threads that go on next: all that can, in rounds. With even orders only those of one warp, which so gets as far ahead of the
   /// others as barriers let it.
   void choose_ready();
+  /// A number drawn from [0, below); 0 in ascending order.
+  std::size_t draw(std::size_t below);
+  /// Makes one transfer, the oldest in ascending order; false when there is none.
+  bool transfer();
   void start(int thread);
   void work(int thread);
   void resume(int thread);
   void suspend();
   void end(int thread);
   void abort();
+  /// What is wrong with a block whose threads do not go on; nothing when all have ended well.
+  [[nodiscard]] std::string problem() const;
   void try_barrier();
   void try_collective(int thread);
   void release_lanes(int warp, unsigned lanes);
@@ -108,6 +135,8 @@ class Scheduler {
   std::vector<Warp> warps_;
   int waiting_ = 0, ended_ = 0;  // at the barrier; ended
   int first_waiting_ = 0;        // a thread at the barrier, if there is one
+  std::array<NamedBarrier, 16> named_barriers_;
+  std::deque<std::function<void()>> transfers_;
   std::vector<int> ready_, next_ready_;
   std::vector<int> warp_order_;  // the smaller, the earlier a warp's threads go on
   int current_ = -1;

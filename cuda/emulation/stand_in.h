@@ -16,7 +16,7 @@ namespace oxrse::cuda_emulated {
 class StandIn : public cuda::Api {
  public:
   std::vector<cuda::Properties> machine = {{.name = "Stand-in",
-                                            .major = 9,
+                                            .major = 8,
                                             .minor = 0,
                                             .multiprocessors = 2,
                                             .memory = std::int64_t{1} << 30,

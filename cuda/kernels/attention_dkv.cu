@@ -112,10 +112,10 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) key_gradients
           weights_gradient[n][i] = seen ? p * (weights_gradient[n][i] - queries.delta[query]) : 0.0F;
         }
       }
-#pragma unroll
+#pragma unroll(kD > 64 ? M::kUnroll : 2)
       for (int k = 0; k < kQueries / 16; ++k) {
-        const auto p = M::from_result(scores[2 * k], scores[2 * k + 1]);
-        const auto ds = M::from_result(weights_gradient[2 * k], weights_gradient[2 * k + 1]);
+        const auto p = M::from_result(scores, k);
+        const auto ds = M::from_result(weights_gradient, k);
 #pragma unroll
         for (int n = 0; n < kColumns / 16; ++n) {
           const int column = first_column + n * 16;

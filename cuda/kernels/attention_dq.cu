@@ -85,9 +85,9 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) query_gradien
         scores[n][i] = seen ? p * (weights_gradient[n][i] - delta[r]) : 0.0F;
       }
     }
-#pragma unroll
+#pragma unroll M::kUnroll
     for (int k = 0; k < kRows / 16; ++k) {
-      const auto ds = M::from_result(scores[2 * k], scores[2 * k + 1]);
+      const auto ds = M::from_result(scores, k);
 #pragma unroll
       for (int n = 0; n < kD / 16; ++n) M::multiply(sums[2 * n], sums[2 * n + 1], ds, M::load_b_by_rows(k_tile, kStride, k * 16, n * 16));
     }

@@ -47,6 +47,9 @@ void launch(Cuda& cuda, const ops::RmsNorm::Backward& op);
 void launch(Cuda& cuda, const ops::RopeTable& op);
 void launch(Cuda& cuda, const ops::Rope& op);
 
+/// Attention's forward pass by wgmma and TMA, for compute capability 9.0; false, and nothing is launched, where it is not for this op.
+bool launch_attention_wgmma(Cuda& cuda, const ops::Attention& op);
+
 /// A product of any sizes, strides and alignment without a library: for what cuBLASLt has no algorithm for.
 void multiply(Cuda& cuda, const Product& product);
 

@@ -30,6 +30,9 @@ template <class... Ops>
 KernelTable make_table(TypeList<Ops...> /*ops*/) {
   KernelTable table;
   table.multiply = multiply;
+#ifdef OXRSE_HAVE_HOPPER
+  table.attention_wgmma = launch_attention_wgmma;
+#endif
   ((std::get<::oxrse::cuda::Kernel<Ops>>(table.kernels) = launch_op<Ops>), ...);
   return table;
 }

@@ -35,6 +35,7 @@ struct TableOf<TypeList<Ops...>> {
 struct KernelTable {
   cuda::TableOf<cuda::AllOps>::type kernels;
   void (*multiply)(Cuda& cuda, const Product& product);
+  bool (*attention_wgmma)(Cuda& cuda, const ops::Attention& op) = nullptr;  // null where it was not compiled
 };
 
 namespace OXRSE_GPU {

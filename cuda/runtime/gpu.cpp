@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "cuda/kernels/table.h"
+#include "cuda/runtime/self_test.h"
+#include "engine/core/environment.h"
 
 namespace oxrse::cuda {
 namespace {
@@ -34,6 +36,17 @@ Gpu::Gpu(std::string_view device_name, const KernelTable& table, Api& api, int i
       staging_(api),
       matmul_(api, cache_of(cache_file, properties_, api)) {
   stream = own_stream_.get();
+  has_wgmma = wgmma = works_with_wgmma();
+}
+
+bool Gpu::works_with_wgmma() {
+  if (kernels->attention_wgmma == nullptr || properties_.major != 9 || properties_.minor != 0 || environment("OXRSE_WGMMA") == "0")
+    return false;
+  const std::string problem = test_attention_wgmma(*this, api_);
+  if (problem.empty()) return true;
+  fmt::print(stderr, "warning: attention's kernel for {} is not used, because it {}; without this test: OXRSE_WGMMA=0\n", properties_.name,
+             problem);
+  return false;
 }
 
 Gpu::~Gpu() {

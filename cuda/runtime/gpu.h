@@ -42,6 +42,9 @@ class Gpu : public Cuda {
   void end_range() override { api_.end_range(); }
 
  private:
+  /// Whether attention's kernel for compute capability 9.0 is in the program, for this GPU, and passes its test on it; if not the latter,
+  /// a warning says so.
+  bool works_with_wgmma();
   Handle<Graph> capture(const std::function<void()>& body);
 
   Api& api_;

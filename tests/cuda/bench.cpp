@@ -76,3 +76,26 @@ TEST_CASE("bench on the emulated GPU: no times, and all else") {
   CHECK(report.rows[0].max_err < 1e-6);
   CHECK(report.rows[0].launches.at(0).kernel == "gelu<float>");
 }
+
+TEST_CASE("bench: attention's kernel for Hopper has rows of its own where the device has it") {
+  cuda_emulated::Device device;
+  Report report;
+  KernelOptions options{.types = {DType::BF16, DType::F32}, .filter = "^attention .*T=200"};
+  options.device = &device;
+  const auto run = [&] { run_cases(kernel_cases(CaseSizes::few()), options, {}, report, [](const Row&) {}); };
+  run();
+  REQUIRE(report.rows.size() == 3);
+  CHECK(report.rows[0].launches.at(0).kernel == "attention_forward<bf16, 64>");
+  CHECK(report.rows[1].launches.at(0).kernel == "attention_forward<float, 64>");
+  const Row& row = report.rows[2];
+  CHECK(row.variant == "wgmma");
+  CHECK(row.launches.at(0).kernel == "attention_wgmma<bf16, 64>");
+  CHECK(row.registers() > 0);
+  CHECK(row.local() == 0);
+  CHECK(row.max_err < 0.01);
+  CHECK_FALSE(device.wgmma);
+  report.rows.clear();
+  device.has_wgmma = false;
+  run();
+  CHECK(report.rows.size() == 2);
+}
