@@ -25,7 +25,7 @@ target_link_libraries(oxrse_cuda_runtime PUBLIC oxrse_options oxrse_ops)
 
 add_library(oxrse_cuda STATIC cuda/devices.cpp)
 target_link_libraries(oxrse_cuda PUBLIC oxrse_cuda_runtime)
-file(GLOB kernels CONFIGURE_DEPENDS cuda/kernels/*.cu)
+file(GLOB kernels RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS cuda/kernels/*.cu cuda/ladder/*.cu)
 
 if(OXRSE_CUDA_EMULATION_STATUS MATCHES "^built in")
   # g++ compiles a file that includes the kernel's: to CMake a .cu file has one language.
@@ -34,7 +34,7 @@ if(OXRSE_CUDA_EMULATION_STATUS MATCHES "^built in")
   foreach(kernel ${kernels})
     cmake_path(GET kernel STEM name)
     set(wrapper ${CMAKE_BINARY_DIR}/emulated/${name}.cpp)
-    file(CONFIGURE OUTPUT ${wrapper} CONTENT "#include \"cuda/kernels/${name}.cu\"\n")
+    file(CONFIGURE OUTPUT ${wrapper} CONTENT "#include \"${kernel}\"\n")
     list(APPEND emulated_kernels ${wrapper})
   endforeach()
   add_library(oxrse_cuda_emulated STATIC ${emulation} ${emulated_kernels})

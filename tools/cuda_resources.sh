@@ -19,7 +19,7 @@ while [ $# -gt 0 ]; do
   esac
 done
 nvcc=$(command -v nvcc || ls "${CUDA_PATH:-/usr/local/cuda}/bin/nvcc" 2>/dev/null) || { echo "cuda_resources: no nvcc in PATH, CUDA_PATH or /usr/local/cuda" >&2; exit 2; }
-if [ $# -gt 0 ]; then files=("$@"); else files=(cuda/kernels/*.cu); fi
+if [ $# -gt 0 ]; then files=("$@"); else files=(cuda/kernels/*.cu cuda/ladder/*.cu); fi
 if [ -z "$out" ]; then
   out=$(mktemp -d)
   trap 'rm -rf "$out"' EXIT

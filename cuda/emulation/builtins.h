@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -56,6 +57,9 @@ T __shfl_up_sync(unsigned mask, T value, int lanes, const std::source_location& 
 inline unsigned __ballot_sync(unsigned mask, bool predicate, const std::source_location& where = std::source_location::current()) {
   return oxrse::emulation::ballot(mask, predicate, where);
 }
+
+/// Adds to a number that other threads add to as well; returns what it was.
+inline float atomicAdd(float* to, float value) { return std::atomic_ref<float>(*to).fetch_add(value, std::memory_order_relaxed); }
 
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline float __expf(float x) { return std::exp(x); }

@@ -1,5 +1,7 @@
 #include "cuda/kernels/table.h"
 
+#include "cuda/ladder/ladder.h"
+
 namespace oxrse::OXRSE_GPU {
 namespace {
 
@@ -30,6 +32,7 @@ template <class... Ops>
 KernelTable make_table(TypeList<Ops...> /*ops*/) {
   KernelTable table;
   table.multiply = multiply;
+  table.ladders = &ladders();
   ((std::get<::oxrse::cuda::Kernel<Ops>>(table.kernels) = launch_op<Ops>), ...);
   return table;
 }
