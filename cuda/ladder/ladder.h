@@ -24,12 +24,23 @@ struct Ladders {
   std::vector<Rung<ops::Attention>> attention_forward;
 };
 
-/// The same kernels but for the rung's op.
+/// While it lives, the device computes the rung's op by the rung.
 template <class Op>
-KernelTable with_rung(KernelTable table, const Rung<Op>& rung) {
-  std::get<Kernel<Op>>(table.kernels) = rung.launch;
-  return table;
-}
+class RungInUse {
+ public:
+  RungInUse(Cuda& cuda, const Rung<Op>& rung) : cuda_(cuda), before_(cuda.kernels), table_(*before_) {
+    std::get<Kernel<Op>>(table_.kernels) = rung.launch;
+    cuda_.kernels = &table_;
+  }
+  ~RungInUse() { cuda_.kernels = before_; }
+  RungInUse(const RungInUse&) = delete;
+  RungInUse& operator=(const RungInUse&) = delete;
+
+ private:
+  Cuda& cuda_;
+  const KernelTable* before_;
+  KernelTable table_;
+};
 
 }  // namespace cuda
 
