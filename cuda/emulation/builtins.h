@@ -10,6 +10,7 @@
 
 // What nvcc provides without an include, for g++: kernels compile as they are, and every thread of a block runs as a fiber.
 
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): CUDA's names
 #define __global__
 #define __device__
 #define __host__
@@ -66,3 +67,4 @@ inline float __expf(float x) { return std::exp(x); }
 inline float rsqrtf(float x) { return 1.0F / std::sqrt(x); }
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
