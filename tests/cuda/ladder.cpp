@@ -24,6 +24,14 @@ bool repeats(const OpCase& c, DType type) {
   return one == bits(c, {.type = type, .threads = 2}) && one == bits(c, {.type = type, .threads = 3});
 }
 
+/// A real GPU may repeat by chance what the emulation's shuffled orders never do.
+void check_repeats(const OpCase& c, DType type, bool deterministic) {
+  const bool same = repeats(c, type);
+  INFO(c.name);
+  if (deterministic) CHECK(same);
+  if (!deterministic && !tested().has_clock()) CHECK_FALSE(same);
+}
+
 /// A tile less one, one and a bit of the next; more keys than queries; grouped heads, windows and documents; both widths of the rungs.
 const AttentionShape kShapes[] = {{.b = 2, .t = 1, .s = 1, .h = 2, .k = 2, .d = 24},
                                   {.b = 2, .t = 33, .s = 33, .h = 3, .k = 1, .d = 24},
@@ -60,7 +68,7 @@ TEST_CASE("ladder: every rung of RMSNorm's backward pass, by the ratio rule") {
     const OpCase heads = rmsnorm_case({5, 12, 24});
     check_ratio(heads, rmsnorm_formula(60, 24));
     check_add(heads, {"dx", "dw"});
-    CHECK(repeats(rmsnorm_case({600, 48}), DType::F32) == rung.deterministic);
+    check_repeats(rmsnorm_case({600, 48}), DType::F32, rung.deterministic);
   }
 }
 
@@ -73,7 +81,7 @@ TEST_CASE("ladder: every rung of attention's forward pass, by the ratio rule") {
       c.backward = {};
       check_ratio(c, NaiveForward{shape});
       check_f32(c);
-      CHECK(repeats(c, DType::BF16) == rung.deterministic);
+      check_repeats(c, DType::BF16, rung.deterministic);
       CHECK(bits(c, {.type = DType::BF16}) == bits(c, {.type = DType::BF16, .threads = 2, .gap = 5}));
       CHECK(bits(c, {.type = DType::BF16}) == bits(c, {.type = DType::BF16, .gap = 64 - shape.d % 64, .aligned = true}));
     }
