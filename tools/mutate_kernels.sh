@@ -21,7 +21,7 @@ for program in test_cuda test_kernels ''; do [ ! -x "$build/tests/$program" ] ||
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A library's member is taken only where nothing defines its symbols before: so the mutated object goes first.
+# A library's member is taken only where nothing defines its symbols before, and of a template's copies the first: so the mutated object goes first.
 compile() {
   local command
   command=$(ninja -C "$build" -t commands "CMakeFiles/oxrse_cuda_emulated.dir/emulated/$1.cpp.o" | tail -1)
@@ -31,7 +31,7 @@ compile() {
 link() {
   local command
   command=$(ninja -C "$build" -t commands "tests/$program" | tail -1)
-  command=$(sed -E "s| -o tests/$program| $work/mutant.o -o $work/tests|" <<<"$command")
+  command=$(sed -E "s| -o tests/$program| -o $work/tests|; s| ([^ ]+\.o) | $work/mutant.o \1 |" <<<"$command")
   (cd "$build" && eval "$command")
 }
 # What the tests say first: a refusal of the emulation, a sanitizer's report or numbers that are wrong.
