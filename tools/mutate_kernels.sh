@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Puts one mistake after the other into the kernels and runs their tests on the emulated GPU: each has to be found. Needs a built test_cuda, or
-# test_kernels, which has all of its tests but those of runtime, training and benchmarks.
+# test_kernels, which has the tests of ops and ladders.
 #
 #   tools/mutate_kernels.sh [--short] [--build DIR] [NAME...]      NAME: part of a mutant's name in tests/cuda/mutants.txt
 #
