@@ -58,7 +58,7 @@ TEST_CASE("ladder: every rung of RMSNorm's backward pass, by the ratio rule") {
   for (const auto& rung : ladders().rmsnorm_backward) {
     INFO(rung.name);
     const cuda::RungInUse<ops::RmsNorm::Backward> in_use(tested(), rung);
-    for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 7}, {33, 48}, {130, 211}, {3, 1025}}) {
+    for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 7}, {33, 48}, {70, 211}, {3, 1025}}) {
       const OpCase c = rmsnorm_case({rows, columns});
       check_f32(c);
       check_ratio(c, rmsnorm_formula(static_cast<std::size_t>(rows), static_cast<std::size_t>(columns)));
@@ -68,7 +68,7 @@ TEST_CASE("ladder: every rung of RMSNorm's backward pass, by the ratio rule") {
     const OpCase heads = rmsnorm_case({5, 12, 24});
     check_ratio(heads, rmsnorm_formula(60, 24));
     check_add(heads, {"dx", "dw"});
-    check_repeats(rmsnorm_case({600, 48}), DType::F32, rung.deterministic);
+    check_repeats(rmsnorm_case({200, 48}), DType::F32, rung.deterministic);
   }
 }
 
