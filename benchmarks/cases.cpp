@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "cuda/ladder/ladder.h"
 #include "engine/ops/activation.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/cross_entropy.h"
@@ -25,6 +26,18 @@ template <class Make>
 Case op_case(Make make, std::string variant = "") {
   return {std::move(variant), [make](Operands& operands) -> std::function<void()> {
             return [op = make(operands), &context = operands.context()] { ops::run(context, op); };
+          }};
+}
+
+/// The same by a rung of a ladder, where there is a device: the plan and the truth are those of the op.
+template <class Op, class Make>
+Case rung_case(Make make, const cuda::Rung<Op>& rung) {
+  return {std::string(rung.name), [make, rung](Operands& operands) -> std::function<void()> {
+            return [op = make(operands), rung, &context = operands.context()] {
+              if (context.device == nullptr) return ops::run(context, op);
+              const cuda::RungInUse<Op> in_use(static_cast<Cuda&>(*context.device), rung);
+              ops::run(context, op);
+            };
           }};
 }
 
@@ -55,28 +68,31 @@ Heads heads_of(const AttentionShape& s, Tensor qkv) {
   return {part(0), part(1), part(2)};
 }
 
+ops::Attention attention_of(Operands& t, const AttentionShape& s, const Heads& h, Tensor o) {
+  return {.o = o,
+          .lse = t.room(t.accumulator(), {s.samples, s.heads, s.tokens}),
+          .q = h.q,
+          .k = h.k,
+          .v = h.v,
+          .document_start = {},
+          .scale = 1 / std::sqrt(static_cast<double>(s.head_width))};
+}
+
+ops::Attention attention(Operands& t, const AttentionShape& s) {
+  return attention_of(t, s, heads_of(s, t.normal({s.samples * s.tokens, 3 * s.heads * s.head_width})),
+                      t.result({s.samples, s.tokens, s.heads, s.head_width}));
+}
+
 void add_attention(std::vector<Case>& cases, const AttentionShape& s) {
-  const std::int64_t rows = s.samples * s.tokens, width = s.heads * s.head_width;
-  const double scale = 1 / std::sqrt(static_cast<double>(s.head_width));
-  const auto forward = [=](Operands& t, Tensor o, const Heads& h) {
-    return ops::Attention{.o = o,
-                          .lse = t.room(t.accumulator(), {s.samples, s.heads, s.tokens}),
-                          .q = h.q,
-                          .k = h.k,
-                          .v = h.v,
-                          .document_start = {},
-                          .scale = scale};
-  };
-  const auto alone = [=](Operands& t) {
-    return forward(t, t.result({s.samples, s.tokens, s.heads, s.head_width}), heads_of(s, t.normal({rows, 3 * width})));
-  };
+  const auto alone = [=](Operands& t) { return attention(t, s); };
   cases.push_back(op_case(alone));
   cases.push_back(op_case(alone, "wgmma"));
   cases.back().wgmma = true;
   cases.push_back(op_case([=](Operands& t) {
+    const std::int64_t rows = s.samples * s.tokens, width = s.heads * s.head_width;
     const Heads h = heads_of(s, t.normal({rows, 3 * width}));
     const Heads d = heads_of(s, t.result({rows, 3 * width}));
-    const auto saved = forward(t, t.room({s.samples, s.tokens, s.heads, s.head_width}), h);
+    const ops::Attention saved = attention_of(t, s, h, t.room({s.samples, s.tokens, s.heads, s.head_width}));
     ops::run(t.context(), saved);
     return ops::Attention::Backward{.dq = d.q,
                                     .dk = d.k,
@@ -89,8 +105,24 @@ void add_attention(std::vector<Case>& cases, const AttentionShape& s) {
                                     .k = h.k,
                                     .v = h.v,
                                     .document_start = {},
-                                    .scale = scale};
+                                    .scale = saved.scale};
   }));
+}
+
+ops::RmsNorm rmsnorm(Operands& t, const CaseSizes& s, Tensor y) {
+  return {.y = y, .rstd = t.room(t.accumulator(), {s.rows}), .x = t.normal({s.rows, s.width}), .w = t.normal({s.width}), .eps = 1e-5};
+}
+
+ops::RmsNorm::Backward rmsnorm_backward(Operands& t, const CaseSizes& s) {
+  const ops::RmsNorm saved = rmsnorm(t, s, t.room({s.rows, s.width}));
+  ops::run(t.context(), saved);
+  return {.dx = t.result(t.normal({s.rows, s.width})),
+          .dw = t.result_sums({s.width}),
+          .dy = t.normal({s.rows, s.width}),
+          .x = saved.x,
+          .w = saved.w,
+          .rstd = saved.rstd,
+          .to_dx = Write::Add};
 }
 
 void add_norms(std::vector<Case>& cases, const CaseSizes& s) {
@@ -116,22 +148,8 @@ void add_norms(std::vector<Case>& cases, const CaseSizes& s) {
                                     .rstd = saved.rstd,
                                     .to_dx = Write::Add};
   }));
-  const auto rmsnorm = [s](Operands& t, Tensor y) {
-    return ops::RmsNorm{
-        .y = y, .rstd = t.room(t.accumulator(), {s.rows}), .x = t.normal({s.rows, s.width}), .w = t.normal({s.width}), .eps = 1e-5};
-  };
-  cases.push_back(op_case([=](Operands& t) { return rmsnorm(t, t.result({s.rows, s.width})); }));
-  cases.push_back(op_case([=](Operands& t) {
-    const auto saved = rmsnorm(t, t.room({s.rows, s.width}));
-    ops::run(t.context(), saved);
-    return ops::RmsNorm::Backward{.dx = t.result(t.normal({s.rows, s.width})),
-                                  .dw = t.result_sums({s.width}),
-                                  .dy = t.normal({s.rows, s.width}),
-                                  .x = saved.x,
-                                  .w = saved.w,
-                                  .rstd = saved.rstd,
-                                  .to_dx = Write::Add};
-  }));
+  cases.push_back(op_case([=](Operands& t) { return rmsnorm(t, s, t.result({s.rows, s.width})); }));
+  cases.push_back(op_case([=](Operands& t) { return rmsnorm_backward(t, s); }));
 }
 
 void add_activations(std::vector<Case>& cases, const CaseSizes& s) {
@@ -233,6 +251,7 @@ CaseSizes CaseSizes::few() {
           .logit_rows = 5,
           .parameters = 10007,
           .attention = {{1, 64, 3}, {1, 200, 3}},
+          .ladder = {1, 200, 3},
           .products = {{48, 768, 256}, {33, 384, 129}}};
 }
 
@@ -242,6 +261,7 @@ CaseSizes CaseSizes::many() {
       .logit_rows = 4096,
       .parameters = std::int64_t{124} << 20,
       .attention = {{16, 1024}, {4, 4096}, {2, 8192, 16, 128}},
+      .ladder = {16, 1024},
       .products = {{16384, 768, 2304}, {16384, 768, 768}, {16384, 768, 3072}, {16384, 3072, 768}, {4096, 768, 50304}, {8192, 8192, 8192}}};
 }
 
@@ -259,6 +279,17 @@ std::vector<Case> kernel_cases(const CaseSizes& sizes) {
   cases.push_back(adamw_case(sizes.parameters));
   cases.push_back(sum_squares_case(sizes.parameters));
   for (const AttentionShape& shape : sizes.attention) add_attention(cases, shape);
+  return cases;
+}
+
+std::vector<Case> ladder_cases(const CaseSizes& sizes, const cuda::Ladders& ladders) {
+  std::vector<Case> cases;
+  for (const auto& rung : ladders.rmsnorm_backward) {
+    cases.push_back(rung_case([=](Operands& t) { return rmsnorm_backward(t, sizes); }, rung));
+  }
+  for (const auto& rung : ladders.attention_forward) {
+    cases.push_back(rung_case([=](Operands& t) { return attention(t, sizes.ladder); }, rung));
+  }
   return cases;
 }
 

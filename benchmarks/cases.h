@@ -6,6 +6,10 @@
 
 #include "benchmarks/operands.h"
 
+namespace oxrse::cuda {
+struct Ladders;
+}
+
 namespace oxrse::bench {
 
 /// One op at one shape, in any type.
@@ -33,6 +37,7 @@ struct CaseSizes {
   std::int64_t logit_rows = 332;                     // at once
   std::int64_t parameters = std::int64_t{16} << 20;  // of an update
   std::vector<AttentionShape> attention = {{4, 256}, {2, 512}, {1, 1024}, {1, 2048}, {1, 4096}};
+  AttentionShape ladder = {4, 1024};  // of the kernels that lead to attention's
   std::vector<ProductShape> products = {{1024, 768, 2304}, {1024, 768, 768},  {1024, 768, 3072}, {1024, 3072, 768},
                                         {332, 768, 50257}, {2048, 384, 1152}, {2048, 384, 384},  {2048, 384, 1536},
                                         {2048, 1536, 384}, {2048, 384, 4096}, {512, 512, 512},   {2048, 2048, 2048}};
@@ -49,5 +54,8 @@ std::vector<Case> gemm_cases(const CaseSizes& sizes = {});
 
 /// Every other op of a step.
 std::vector<Case> kernel_cases(const CaseSizes& sizes = {});
+
+/// The kernels that lead from naive ones to the engine's (docs/kernels), as variants of their ops, for a device that has them.
+std::vector<Case> ladder_cases(const CaseSizes& sizes, const cuda::Ladders& ladders);
 
 }  // namespace oxrse::bench

@@ -44,6 +44,9 @@ std::string error_text(double max_err) { return max_err < 0 ? "-" : fmt::format(
 
 std::string name_of(const Row& row) { return row.variant.empty() ? row.kernel : row.kernel + " " + row.variant; }
 
+/// Of the first column; GPUs have kernels with long names.
+int name_width(bool kernels) { return kernels ? 38 : 24; }
+
 Json row_json(const Row& row) {
   return {{"kernel", row.kernel},
           {"variant", row.variant},
@@ -138,18 +141,18 @@ std::int64_t Row::shared() const { return largest(launches, &LaunchRecord::share
 std::int64_t Row::local() const { return largest(launches, &LaunchRecord::local); }
 
 std::string table_heading(bool kernels) {
-  return fmt::format("{:<24} {:<5} {:<36} {:<4} {:>10} {:>10} {:>10} {:>8} {:>8} {:>5} {:<4} {:>8}{}\n", "kernel", "dtype", "shape", "mode",
-                     "us", "p20", "p80", "GB/s", "GFLOP/s", "%", "of", "max_err",
+  return fmt::format("{:<{}} {:<5} {:<36} {:<4} {:>10} {:>10} {:>10} {:>8} {:>8} {:>5} {:<4} {:>8}{}\n", "kernel", name_width(kernels),
+                     "dtype", "shape", "mode", "us", "p20", "p80", "GB/s", "GFLOP/s", "%", "of", "max_err",
                      kernels ? fmt::format(" {:>10} {:>10} {:>5} {:>6} {:>5}", "MB", "MFLOP", "regs", "smem", "local") : "");
 }
 
 std::string table_line(const Row& row, bool kernels) {
   const auto timed = [&](const char* format, double value) { return text_if_timed(row, format, value); };
-  std::string text = fmt::format("{:<24} {:<5} {:<36} {:<4} {:>10} {:>10} {:>10} {:>8} {:>8} {:>5} {:<4} {:>8}", name_of(row),
-                                 oxrse::name_of(row.dtype), row.shape, row.mode, timed("{:.1f}", row.time.median * kMicro),
-                                 timed("{:.1f}", row.time.p20 * kMicro), timed("{:.1f}", row.time.p80 * kMicro),
-                                 timed("{:.1f}", rate(row.cost.bytes, row)), timed("{:.1f}", rate(row.cost.flops, row)),
-                                 timed("{:.0f}", row.percent_of_ceiling()), row.bound, error_text(row.max_err));
+  std::string text = fmt::format(
+      "{:<{}} {:<5} {:<36} {:<4} {:>10} {:>10} {:>10} {:>8} {:>8} {:>5} {:<4} {:>8}", name_of(row), name_width(kernels),
+      oxrse::name_of(row.dtype), row.shape, row.mode, timed("{:.1f}", row.time.median * kMicro), timed("{:.1f}", row.time.p20 * kMicro),
+      timed("{:.1f}", row.time.p80 * kMicro), timed("{:.1f}", rate(row.cost.bytes, row)), timed("{:.1f}", rate(row.cost.flops, row)),
+      timed("{:.0f}", row.percent_of_ceiling()), row.bound, error_text(row.max_err));
   if (kernels) {
     text += fmt::format(" {:>10.3f} {:>10.3f} {:>5} {:>6} {:>5}", row.cost.bytes * 1e-6, row.cost.flops * 1e-6,
                         text_if_known(row.registers()), text_if_known(row.shared()), text_if_known(row.local()));

@@ -25,8 +25,8 @@ target_link_libraries(oxrse_cuda_runtime PUBLIC oxrse_options oxrse_ops)
 
 add_library(oxrse_cuda STATIC cuda/devices.cpp cuda/collectives.cpp)
 target_link_libraries(oxrse_cuda PUBLIC oxrse_cuda_runtime)
-file(GLOB kernels CONFIGURE_DEPENDS cuda/kernels/*.cu)
-file(GLOB hopper_kernels CONFIGURE_DEPENDS cuda/kernels/sm_90a/*.cu)  # for that GPU alone
+file(GLOB kernels RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS cuda/kernels/*.cu cuda/ladder/*.cu)
+file(GLOB hopper_kernels RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS cuda/kernels/sm_90a/*.cu)  # for that GPU alone
 
 if(OXRSE_CUDA_EMULATION_STATUS MATCHES "^built in")
   # g++ compiles a file that includes the kernel's: to CMake a .cu file has one language.
@@ -34,9 +34,8 @@ if(OXRSE_CUDA_EMULATION_STATUS MATCHES "^built in")
   set(emulated_kernels)
   foreach(kernel ${kernels} ${hopper_kernels})
     cmake_path(GET kernel STEM name)
-    cmake_path(RELATIVE_PATH kernel BASE_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE path)
     set(wrapper ${CMAKE_BINARY_DIR}/emulated/${name}.cpp)
-    file(CONFIGURE OUTPUT ${wrapper} CONTENT "#include \"${path}\"\n")
+    file(CONFIGURE OUTPUT ${wrapper} CONTENT "#include \"${kernel}\"\n")
     list(APPEND emulated_kernels ${wrapper})
   endforeach()
   add_library(oxrse_cuda_emulated STATIC ${emulation} ${emulated_kernels})

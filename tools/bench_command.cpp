@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "benchmarks/data.h"
 #include "benchmarks/kernels.h"
 #include "benchmarks/train.h"
+#include "cuda/kernels/table.h"
 #include "cuda/resources.h"
 #include "engine/core/devices.h"
 #include "engine/train/machine.h"
@@ -95,8 +97,17 @@ void fill_vocabulary(train::Config& config, std::int64_t vocabulary) {
   if (config.model.value("vocab", std::int64_t{0}) == 0) config.model["vocab"] = vocabulary;
 }
 
+std::vector<bench::Case> gemm_cases(const bench::CaseSizes& sizes, const Cuda* /*device*/) { return bench::gemm_cases(sizes); }
+
+/// With the ladders of the device, where there is one.
+std::vector<bench::Case> kernel_cases(const bench::CaseSizes& sizes, const Cuda* device) {
+  std::vector<bench::Case> cases = bench::kernel_cases(sizes);
+  if (device != nullptr) std::ranges::move(bench::ladder_cases(sizes, *device->kernels->ladders), std::back_inserter(cases));
+  return cases;
+}
+
 void add_cases(CLI::App& bench, const std::string& name, const std::string& meaning,
-               std::vector<bench::Case> (*cases)(const bench::CaseSizes&)) {
+               std::vector<bench::Case> (*cases)(const bench::CaseSizes&, const Cuda*)) {
   struct Options : BenchOptions {
     std::vector<std::string> types = {"bf16", "f32"};
     std::string filter;
@@ -126,7 +137,7 @@ void add_cases(CLI::App& bench, const std::string& name, const std::string& mean
             "--dtype f64 is for the CPU: kernels of \"{}\" compute in bf16, f16 and f32", options->device);
     const bool emulated = kernels.device != nullptr && !kernels.device->has_clock();
     const bench::CaseSizes sizes = emulated ? bench::CaseSizes::few() : options->large ? bench::CaseSizes::many() : bench::CaseSizes();
-    const std::vector<bench::Case> all = cases(sizes);
+    const std::vector<bench::Case> all = cases(sizes, kernels.device);
     require(bench::count_matches(all, kernels) > 0, "--filter {}: no kernel matches", options->filter);
     bench::Report report = options->begin(name, options->cpu());
     const bool with_kernels = kernels.device != nullptr;
@@ -289,8 +300,9 @@ void add_data(CLI::App& bench) {
 void add_bench_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Measure this machine, then kernels or training steps against it");
   command->require_subcommand(1);
-  add_cases(*command, "gemm", "The matrix products of training steps", bench::gemm_cases);
-  add_cases(*command, "kernels", "Every other op of training steps", bench::kernel_cases);
+  add_cases(*command, "gemm", "The matrix products of training steps", gemm_cases);
+  add_cases(*command, "kernels", "Every other op of training steps; on GPUs also the kernels that lead to two of them (--filter ladder)",
+            kernel_cases);
   add_train(*command);
   add_checkpoint(*command);
   add_data(*command);

@@ -2,7 +2,9 @@
 """Compares the losses of two runs, step by step: a run on a device and the same run on the CPU.
 
 Both have rounded everything to bf16 in other places, so they drift apart slowly. --tolerance is the most that losses may differ, relative to the
-CPU's. Its default was chosen without a GPU at hand.
+CPU's. Its default, 2%, is 40 times what another order of sums does on the CPU: over 100 steps of gpu_check's run in bf16 with a micro-batch of 1 instead of
+4, losses of small/3m differ by at most 0.05% and those of small/12m by 0.04%. In f32 instead of bf16 they differ by 0.3% and 2.9%: a device that
+rounded in quite other places than the CPU could fail, and should be looked at. GPT-2 124M itself and a GPU have not been measured.
 
 usage: tools/compare_losses.py CPU/metrics.jsonl DEVICE/metrics.jsonl [--tolerance 0.02] [--json FILE]
 """

@@ -23,7 +23,7 @@ nvcc=$(command -v nvcc || ls "${CUDA_PATH:-/usr/local/cuda}/bin/nvcc" 2>/dev/nul
   [ -n "$check" ] && exit 77
   exit 2
 }
-if [ $# -gt 0 ]; then files=("$@"); else files=(cuda/kernels/*.cu cuda/kernels/sm_*/*.cu); fi
+if [ $# -gt 0 ]; then files=("$@"); else files=(cuda/kernels/*.cu cuda/kernels/sm_*/*.cu cuda/ladder/*.cu); fi
 if [ -z "$out" ]; then
   out=$(mktemp -d)
   trap 'rm -rf "$out"' EXIT

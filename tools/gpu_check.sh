@@ -78,7 +78,11 @@ bench() {
 bench_cases() {
   local large=()
   [ "$device" = cuda ] && large=(--large --seconds 0.2)
-  bench "$1" --dtype bf16 "${large[@]}"
+  bench "$@" --dtype bf16 "${large[@]}"
+}
+# The kernels that lead to two of the engine's: docs/kernels.
+bench_ladder() {
+  "$build/oxrse" bench kernels --device "$device" --filter ladder --dtype bf16 --seconds 0.2 --json "$out/ladder.json" --csv "$out/ladder.csv"
 }
 bench_step() {
   [ "$device" = cuda ] || { echo "an emulation has no times"; return 77; }
@@ -92,14 +96,15 @@ beside_torch() {
   python3 benchmarks/peer_torch.py --oxrse "$build/oxrse" --device cuda --model 124m-long --dtype bf16 --turns 1 --steps 20 \
     --attention "$out/kernels.json"
 }
-export -f build_all kernel_tests sanitized_tests train_on compare_losses bench bench_cases bench_step beside_torch
+export -f build_all kernel_tests sanitized_tests train_on compare_losses bench bench_cases bench_ladder bench_step beside_torch
 export out build device model steps preset work
 
 if stage build 240 build_all; then
   stage "kernel tests" 120 kernel_tests
   stage sanitizer 60 sanitized_tests
   stage losses 150 compare_losses
-  stage kernels 60 bench_cases kernels
+  stage kernels 60 bench_cases kernels --filter '^(?!.*ladder)'
+  stage ladder 30 bench_ladder
   stage products 40 bench_cases gemm
   stage step 60 bench_step
   stage "beside torch" 120 beside_torch

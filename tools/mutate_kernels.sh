@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Puts one mistake after the other into the kernels and runs their tests on the emulated GPU: each has to be found. Needs a built test_cuda.
+# Puts one mistake after the other into the kernels and runs their tests on the emulated GPU: each has to be found. Needs a built test_cuda, or
+# test_kernels, which has the tests of ops and ladders.
 #
 #   tools/mutate_kernels.sh [--short] [--build DIR] [NAME...]      NAME: part of a mutant's name in tests/cuda/mutants.txt
 #
@@ -11,15 +12,16 @@ while [ $# -gt 0 ]; do
   case $1 in
     --short) short=1; shift ;;
     --build) build=$2; shift 2 ;;
-    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) break ;;
   esac
 done
-[ -x "$build/tests/test_cuda" ] || { echo "mutate_kernels: no $build/tests/test_cuda: cmake --build $build --target test_cuda" >&2; exit 2; }
+for program in test_cuda test_kernels ''; do [ ! -x "$build/tests/$program" ] || break; done
+[ -n "$program" ] || { echo "mutate_kernels: no $build/tests/test_cuda: cmake --build $build --target test_cuda" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A library's member is taken only where nothing defines its symbols before: so the mutated object goes first.
+# A library's member is taken only where nothing defines its symbols before, and of a template's copies the first: so the mutated object goes first.
 compile() {
   local command
   command=$(ninja -C "$build" -t commands "CMakeFiles/oxrse_cuda_emulated.dir/emulated/$1.cpp.o" | tail -1)
@@ -28,8 +30,8 @@ compile() {
 }
 link() {
   local command
-  command=$(ninja -C "$build" -t commands tests/test_cuda | tail -1)
-  command=$(sed -E "s| -o tests/test_cuda| $work/mutant.o -o $work/test_cuda|" <<<"$command")
+  command=$(ninja -C "$build" -t commands "tests/$program" | tail -1)
+  command=$(sed -E "s| -o tests/$program| -o $work/tests|; s| ([^ ]+\.o) | $work/mutant.o \1 |" <<<"$command")
   (cd "$build" && eval "$command")
 }
 refusals='wrote next to|wait at different barriers|threads wait forever|did not wait for|without a fence|that nobody waits at|more threads arrive|outside of shared memory'
@@ -65,7 +67,7 @@ while IFS='|' read -r name file kernel edit tests; do
   compile "$kernel"
   link
   count=$((count + 1))
-  if timeout 600 "$work/test_cuda" -a "$tests" >"$work/log" 2>&1; then
+  if OMP_THREAD_LIMIT=1 timeout 600 "$work/tests" -a "$tests" >"$work/log" 2>&1; then
     missed=$((missed + 1))
     printf '%-45s MISSED\n' "$name"
   else

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 // What nvcc provides without an include, for g++: kernels compile as they are, and every thread of a block runs as a fiber.
 
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): CUDA's names
 #define __global__
 #define __device__
 #define __host__
@@ -58,8 +60,12 @@ inline unsigned __ballot_sync(unsigned mask, bool predicate, const std::source_l
   return oxrse::emulation::ballot(mask, predicate, where);
 }
 
+/// Adds to a number that other threads add to as well; returns what it was.
+inline float atomicAdd(float* to, float value) { return std::atomic_ref<float>(*to).fetch_add(value, std::memory_order_relaxed); }
+
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline float __expf(float x) { return std::exp(x); }
 inline float rsqrtf(float x) { return 1.0F / std::sqrt(x); }
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)

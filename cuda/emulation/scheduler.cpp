@@ -265,9 +265,10 @@ void Scheduler::wait_for_block(const std::source_location& where) {
     first_waiting_ = current_;
   } else {
     const Thread& first = thread(first_waiting_);
-    if (!(same_place(first.where, where)))
+    if (!(same_place(first.where, where))) {
       fail("{}: threads {} and {} wait at different barriers, {} and {}", place(), first_waiting_, current_, text(first.where),
            text(where));
+    }
   }
   t.state = State::AtBarrier;
   t.where = where;
@@ -309,9 +310,10 @@ void Scheduler::wait_for_lanes(unsigned mask, Combine combine, const void* in, v
   if (const unsigned others = mask & warp.waiting; others != 0) {
     const int first = own / kWarp * kWarp + std::countr_zero(others);
     const Thread& other = thread(first);
-    if (!(other.mask == mask && same_place(other.where, where)))
+    if (!(other.mask == mask && same_place(other.where, where))) {
       fail("{}: threads {} and {} of a warp wait in different collectives, {} with mask {:#x} and {} with mask {:#x}", place(), first, own,
            text(other.where), other.mask, text(where), mask);
+    }
   }
   t.state = State::AtCollective;
   t.where = where;

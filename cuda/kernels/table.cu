@@ -1,5 +1,7 @@
 #include "cuda/kernels/table.h"
 
+#include "cuda/ladder/ladder.h"
+
 namespace oxrse::OXRSE_GPU {
 namespace {
 
@@ -33,6 +35,7 @@ KernelTable make_table(TypeList<Ops...> /*ops*/) {
 #ifdef OXRSE_HAVE_HOPPER
   table.attention_wgmma = launch_attention_wgmma;
 #endif
+  table.ladders = &ladders();
   ((std::get<::oxrse::cuda::Kernel<Ops>>(table.kernels) = launch_op<Ops>), ...);
   return table;
 }

@@ -22,6 +22,8 @@ using AllOps =
 template <class Op>
 using Kernel = void (*)(Cuda& cuda, const Op& op);
 
+struct Ladders;
+
 template <class List>
 struct TableOf;
 template <class... Ops>
@@ -31,10 +33,12 @@ struct TableOf<TypeList<Ops...>> {
 
 }  // namespace cuda
 
-/// The kernels of a device, one an op, and its product of matrices for when the library has none.
+/// The kernels of a device, one an op, its product of matrices for when the library has none, and the slower kernels that lead to some of
+/// them (cuda/ladder/ladder.h).
 struct KernelTable {
   cuda::TableOf<cuda::AllOps>::type kernels;
   void (*multiply)(Cuda& cuda, const Product& product);
+  const cuda::Ladders* ladders;
   bool (*attention_wgmma)(Cuda& cuda, const ops::Attention& op) = nullptr;  // null where it was not compiled
 };
 
