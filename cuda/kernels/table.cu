@@ -1,5 +1,4 @@
 #include "cuda/kernels/table.h"
-
 #include "cuda/ladder/ladder.h"
 
 namespace oxrse::OXRSE_GPU {
