@@ -1,6 +1,7 @@
 #pragma once
 
-// For clang-tidy 14, whose clang lacks the built-in that libstdc++'s <source_location> is made of (tools/lint.sh). No program is built with it.
+// For clang-tidy 14, whose clang lacks the built-in that libstdc++'s <source_location> is made of (tools/lint.sh). No program is built with
+// it.
 #if defined(__clang__) && !__has_builtin(__builtin_source_location)
 
 // NOLINTBEGIN(readability-identifier-naming): the standard's names
