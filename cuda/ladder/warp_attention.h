@@ -32,9 +32,9 @@ class WarpAttention {
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) to_weights(scores, r, first_key);
-#pragma unroll
+#pragma unroll M::kUnroll
     for (int k = 0; k < kRows / 16; ++k) {
-      const auto a = M::from_result(scores[2 * k], scores[2 * k + 1]);
+      const auto a = M::from_result(scores, k);
 #pragma unroll
       for (int n = 0; n < kD / 16; ++n) M::multiply(sums_[2 * n], sums_[2 * n + 1], a, M::load_b_by_rows(v_tile, kStride, k * 16, n * 16));
     }
