@@ -234,7 +234,11 @@ void Communicator::watch() {
         if (peer != rank()) transport_->notify(peer, query);
       }
     }
-    if (flight.limited && waited.count() > settings_.timeout_s) time_out(flight);
+    if (waited.count() > settings_.timeout_s && flight.limited) time_out(flight);
+    // Others may work for as long as they need, but then their background threads answer.
+    if (waited.count() > std::max(settings_.timeout_s, 4 * settings_.query_s) && background_.joinable() && !silent_ranks().empty()) {
+      time_out(flight);
+    }
   }
 }
 
@@ -271,22 +275,29 @@ void Communicator::compare(const Notice& query) {
                        query.text.data(), name_of_rank(query.from)));
 }
 
+bool Communicator::is_silent(const Peer& peer) const {
+  return Clock::now() - peer.heard > std::chrono::duration<double>(std::max(3 * settings_.query_s, 0.5 * settings_.timeout_s));
+}
+
+std::vector<int> Communicator::silent_ranks() const {
+  std::vector<int> ranks;
+  for (int p = 0; p < size(); ++p) {
+    if (p != rank() && is_silent(peers_[static_cast<std::size_t>(p)])) ranks.push_back(p);
+  }
+  return ranks;
+}
+
 void Communicator::time_out(const Flight& flight) {
   // Whom the others wait for: ranks that have not come to this operation, or do not even answer.
   std::string names;
   const auto add = [&](int peer, const std::string& how) {
     names += fmt::format("{}{} {}", names.empty() ? "" : "; ", name_of_rank(peer), how);
   };
-  for (int p = 0; p < size(); ++p) {
+  for (const int p : silent_ranks()) add(p, "does not answer");
+  for (int p = 0; p < size() && flight.limited; ++p) {
     const Peer& peer = peers_[static_cast<std::size_t>(p)];
-    if (p == rank()) continue;
-    const bool is_silent =
-        Clock::now() - peer.heard > std::chrono::duration<double>(std::max(3 * settings_.query_s, 0.5 * settings_.timeout_s));
-    if (is_silent) {
-      add(p, "does not answer");
-    } else if (peer.sequence < flight.ticket) {
-      add(p, fmt::format("has come to operation {} only", peer.sequence));
-    }
+    if (p == rank() || is_silent(peer) || peer.sequence >= flight.ticket) continue;
+    add(p, fmt::format("has come to operation {} only", peer.sequence));
   }
   if (names.empty()) {
     for (const int p : flight.execution->waiting_for()) add(p, "sends nothing");

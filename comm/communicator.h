@@ -93,7 +93,8 @@ class Communicator {
   std::string broadcast(const std::string& text, int root = 0, const char* what = "");
   /// The texts of all ranks.
   std::vector<std::string> all_gather(const std::string& text, const char* what = "");
-  /// Returns when all ranks have called it. Without a limit of time others may work for as long as they need, as long as they live.
+  /// Returns when all ranks have called it. Without a limit of time others may work for as long as they need, as long as they live and,
+  /// once operations go on in the background, their processes answer.
   void barrier(const char* what = "", bool limited = true);
 
   /// From here on operations go on while the caller computes. The thread sleeps between looks, so that it takes little of the processors'
@@ -161,6 +162,9 @@ class Communicator {
   [[nodiscard]] Notice notice(Notice::Kind kind, const std::string& text) const;
   [[nodiscard]] std::string describe(const Flight& flight) const;
   [[noreturn]] void fail_all(const std::string& why);
+  /// Whether a rank has not answered for long, and those that have not.
+  [[nodiscard]] bool is_silent(const Peer& peer) const;
+  [[nodiscard]] std::vector<int> silent_ranks() const;
   [[noreturn]] void time_out(const Flight& flight);
   void run_background();
   [[nodiscard]] std::shared_ptr<const Plan> cached(Collective collective, std::int64_t count, DType type, int root);

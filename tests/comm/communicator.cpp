@@ -192,6 +192,23 @@ TEST_CASE("a rank that never comes is named after the time allowed", "[comm]") {
   }
 }
 
+TEST_CASE("without a limit a rank may take its time as long as it answers", "[comm]") {
+  const bool answers = GENERATE(true, false);
+  const auto errors = run_ranks(3,
+                                [&](Communicator& ranks) {
+                                  ranks.barrier("start");
+                                  if (answers || ranks.rank() != 2) ranks.advance_in_background();
+                                  if (ranks.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+                                  ranks.barrier("test", false);
+                                },
+                                {.choice = {}, .timeout_s = 0.5, .query_s = 0.1});
+  for (const std::string& error : errors) {
+    INFO(error);
+    if (answers) CHECK(error.empty());
+    if (!answers) CHECK_THAT(error, Contains("rank 2 (thread 2 of process") && Contains("does not answer") && Contains("(test)"));
+  }
+}
+
 TEST_CASE("messages of any sizes arrive, beside sums", "[comm]") {
   const std::vector<Message> messages = {{0, 1, 1}, {1, 2, 0}, {2, 0, 3'000'001}, {0, 1, 4096}, {2, 1, 700'003}};
   const auto byte_of = [](std::size_t message, std::int64_t i) {
