@@ -367,7 +367,10 @@ void Communicator::advance_in_background() {
 }
 
 void Communicator::run_background() {
-  constexpr std::chrono::microseconds kBusy = 50us, kIdle = 5ms;
+  // Every look takes some microseconds from the thread that computes, so looks become rare while nothing arrives.
+  constexpr std::chrono::microseconds kLeast = 50us, kMost = 500us, kIdle = 5ms;
+  std::chrono::microseconds pause = kLeast;
+  std::int64_t moved = 0;
   while (true) {
     bool is_busy = false;
     {
@@ -381,9 +384,14 @@ void Communicator::run_background() {
       } catch (const std::exception&) {
         error_ = std::current_exception();
       }
-      is_busy = std::any_of(flights_.begin(), flights_.end(), [](const Flight& f) { return !f.done; });
+      std::int64_t now = static_cast<std::int64_t>(sequence_);
+      for (const Flight& flight : flights_) {
+        is_busy |= !flight.done;
+        now += flight.execution ? flight.execution->events() : 1;
+      }
+      pause = std::exchange(moved, now) != now ? kLeast : std::min(2 * pause, kMost);
     }
-    std::this_thread::sleep_for(is_busy ? kBusy : kIdle);
+    std::this_thread::sleep_for(is_busy ? pause : kIdle);
   }
 }
 
