@@ -63,7 +63,7 @@ if(OXRSE_CUDA_STATUS MATCHES "^built in")
   function(oxrse_nvcc_library name)
     add_library(${name} STATIC ${ARGN})
     target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
-    target_link_libraries(${name} PRIVATE fmt::fmt INTERFACE oxrse_cuda_runtime)
+    target_link_libraries(${name} PRIVATE fmt::fmt INTERFACE $<LINK_ONLY:oxrse_cuda_runtime>)
     set_target_properties(${name} PROPERTIES CUDA_STANDARD 20)
     # The same in tools/cuda_resources.sh. fmt 9 takes nvcc for a compiler without constexpr.
     target_compile_options(${name} PRIVATE -O3 --expt-relaxed-constexpr -DFMT_USE_CONSTEXPR=1)
