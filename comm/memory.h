@@ -17,6 +17,7 @@ class MirroredMemory {
   MirroredMemory(MirroredMemory&& other) noexcept;
   MirroredMemory(const MirroredMemory&) = delete;
   MirroredMemory& operator=(const MirroredMemory&) = delete;
+  MirroredMemory& operator=(MirroredMemory&&) = delete;
 
   /// The address that operations take.
   [[nodiscard]] std::byte* data() const { return data_; }

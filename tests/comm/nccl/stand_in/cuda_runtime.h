@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+// NOLINTBEGIN(readability-identifier-naming): NVIDIA's names
+
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = struct StandInEvent*;
@@ -45,3 +47,4 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
+// NOLINTEND(readability-identifier-naming)

@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+// NOLINTBEGIN(readability-identifier-naming): NVIDIA's names
+
 using ncclComm_t = struct ncclComm*;
 struct ncclUniqueId {
   char internal[128];
@@ -37,3 +39,4 @@ ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
 ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
+// NOLINTEND(readability-identifier-naming)
