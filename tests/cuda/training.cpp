@@ -48,3 +48,28 @@ TEST_CASE("training on the emulated GPU follows the CPU in f32") {
   Fixture cpu(config), gpu(config, 1, nullptr, &emulated);
   for (std::int64_t i = 0; i < 3; ++i) CHECK(gpu.step(i).loss == Approx(cpu.step(i).loss).epsilon(2e-5));
 }
+
+TEST_CASE("training has the same bits in twenty orders of a GPU's threads") {
+  // Blocks and warps of several kinds in every kernel, and sizes that fill none of them.
+  train::Config llama = config_of_steps();
+  for (const auto& [key, value] : {std::pair{"width", 72}, {"mlp_width", 90}, {"context", 40}, {"vocab", 131}}) llama.model[key] = value;
+  llama.train.context = 40;
+  llama.model["qk_norm"] = true;
+  train::Config gpt2 = llama;
+  for (const auto& [key, value] : {std::pair{"norm", "layernorm"}, {"position", "learned"}, {"mlp", "gelu"}}) gpt2.model[key] = value;
+  gpt2.model["qk_norm"] = false;
+  gpt2.model["bias"] = gpt2.model["tied_embeddings"] = true;
+  gpt2.model["dropout"] = 0.1;
+  for (const train::Config& config : {llama, gpt2}) {
+    std::string first;
+    for (std::uint64_t order = 0; order < 20; ++order) {
+      INFO(config.model.at("norm") << ", order " << order);
+      cuda_emulated::Device device;
+      device.order = order;
+      Fixture training(config, 1, nullptr, &device);
+      training.step(0);
+      if (order == 0) first = training.bits();
+      CHECK(training.bits() == first);
+    }
+  }
+}

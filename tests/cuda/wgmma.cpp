@@ -11,7 +11,7 @@
 #include "cuda/runtime/gpu.h"
 #include "engine/ops/attention.h"
 #include "tests/catch.h"
-#include "tests/ops/harness.h"
+#include "tests/ops/attention_case.h"
 
 using namespace oxrse;
 using namespace oxrse::test;
@@ -20,46 +20,9 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-struct Shape {
-  std::int64_t b = 1, t = 1, s = 1, h = 1, k = 1, d = 64, window = 0;
-  bool documents = false;
-};
-
-/// Documents of uneven lengths, one of them of a single token.
-Array document_starts(const Shape& s) {
-  Values starts;
-  for (std::int64_t b = 0; b < s.b; ++b) {
-    for (std::int64_t t = 0; t < s.t; ++t) {
-      double start = 0;
-      for (const std::int64_t border : {s.s / 3 + b, s.s / 3 + b + 1, 2 * s.s / 3}) {
-        if (border <= t + s.s - s.t) start = static_cast<double>(border);
-      }
-      starts.push_back(start);
-    }
-  }
-  return numbers({s.b, s.t}, starts);
-}
-
-OpCase forward_case(const Shape& s) {
-  OpCase c{
-      fmt::format("B={} T={} S={} H={} K={} D={} window={}{}", s.b, s.t, s.s, s.h, s.k, s.d, s.window, s.documents ? " documents" : ""),
-      {},
-      {},
-      {}};
-  c.inputs["q"] = normal({s.b, s.t, s.h, s.d}, 1);
-  c.inputs["k"] = normal({s.b, s.s, s.k, s.d}, 2);
-  c.inputs["v"] = normal({s.b, s.s, s.k, s.d}, 3);
-  if (s.documents) c.inputs["document_start"] = document_starts(s);
-  c.forward = [s](Run& run) {
-    run.run(ops::Attention{.o = run.rows_out("o", {s.b, s.t, s.h, s.d}),
-                           .lse = run.out("lse", run.accumulator(), {s.b, s.h, s.t}),
-                           .q = run.rows_in("q"),
-                           .k = run.rows_in("k"),
-                           .v = run.rows_in("v"),
-                           .document_start = run.in("document_start", DType::I32),
-                           .scale = 1 / std::sqrt(static_cast<double>(s.d)),
-                           .window = s.window});
-  };
+OpCase forward_case(const AttentionShape& s) {
+  OpCase c = attention_case(s);
+  c.backward = {};
   return c;
 }
 
@@ -110,16 +73,16 @@ double error_of(const Values& got, const Values& truth) {
   return largest;
 }
 
-const Shape kShapes[] = {{.b = 1, .t = 300, .s = 300, .h = 2, .k = 1, .d = 128},
-                         {.b = 2, .t = 131, .s = 131, .h = 1, .k = 1, .d = 64},
-                         {.b = 1, .t = 1, .s = 1, .h = 1, .k = 1, .d = 64},
-                         {.b = 1, .t = 3, .s = 700, .h = 3, .k = 1, .d = 128},
-                         {.b = 1, .t = 128, .s = 128, .h = 4, .k = 2, .d = 72},
-                         {.b = 1, .t = 65, .s = 129, .h = 2, .k = 2, .d = 8},
-                         {.b = 1, .t = 200, .s = 90, .h = 2, .k = 1, .d = 40},
-                         {.b = 1, .t = 400, .s = 400, .h = 1, .k = 1, .d = 64, .window = 100},
-                         {.b = 2, .t = 260, .s = 260, .h = 1, .k = 1, .d = 128, .window = 0, .documents = true},
-                         {.b = 1, .t = 140, .s = 300, .h = 2, .k = 1, .d = 64, .window = 20, .documents = true}};
+const AttentionShape kShapes[] = {{.b = 1, .t = 300, .s = 300, .h = 2, .k = 1, .d = 128},
+                                  {.b = 2, .t = 131, .s = 131, .h = 1, .k = 1, .d = 64},
+                                  {.b = 1, .t = 1, .s = 1, .h = 1, .k = 1, .d = 64},
+                                  {.b = 1, .t = 3, .s = 700, .h = 3, .k = 1, .d = 128},
+                                  {.b = 1, .t = 128, .s = 128, .h = 4, .k = 2, .d = 72},
+                                  {.b = 1, .t = 65, .s = 129, .h = 2, .k = 2, .d = 8},
+                                  {.b = 1, .t = 200, .s = 90, .h = 2, .k = 1, .d = 40},
+                                  {.b = 1, .t = 400, .s = 400, .h = 1, .k = 1, .d = 64, .window = 100},
+                                  {.b = 2, .t = 260, .s = 260, .h = 1, .k = 1, .d = 128, .window = 0, .documents = true},
+                                  {.b = 1, .t = 140, .s = 300, .h = 2, .k = 1, .d = 64, .window = 20, .documents = true}};
 
 /// Runs the body as a kernel of one block and returns what it is refused with.
 template <class Body>
@@ -137,7 +100,7 @@ std::string refusal(int threads, std::size_t shared, const Body& body) {
 }  // namespace
 
 TEST_CASE("wgmma attention: as right as the portable kernel, the same bits in every order of threads") {
-  for (const Shape& s : kShapes) {
+  for (const AttentionShape& s : kShapes) {
     for (const DType type : {DType::BF16, DType::F16}) {
       const OpCase c = rounded_to(type, forward_case(s));
       INFO(c.name << " in " << name_of(type));
