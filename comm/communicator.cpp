@@ -110,9 +110,35 @@ std::shared_ptr<const Plan> Communicator::plan(std::span<const Message> messages
   return plan;
 }
 
-Communicator::Ticket Communicator::start(std::shared_ptr<const Plan> plan, Operands operands, const char* what) {
+template <class Work>
+auto Communicator::locked(const Work& work) {
   const std::lock_guard lock(mutex_);
   if (error_) std::rethrow_exception(error_);
+  try {
+    return work();
+  } catch (...) {
+    end_with(std::current_exception());
+    throw;
+  }
+}
+
+/// The owners of operands may take them away once they have the error.
+void Communicator::end_with(std::exception_ptr error) noexcept {
+  error_ = std::move(error);
+  if (device_) device_->abort();
+  flights_.clear();
+}
+
+void Communicator::halt() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!flights_.empty()) end_with(std::make_exception_ptr(Error("this rank was stopped by an error")));
+}
+
+Communicator::Ticket Communicator::start(std::shared_ptr<const Plan> plan, Operands operands, const char* what) {
+  return locked([&] { return begin(std::move(plan), std::move(operands), what); });
+}
+
+Communicator::Ticket Communicator::begin(std::shared_ptr<const Plan> plan, Operands operands, const char* what) {
   require(!operands.on_device || device_, "an operation on the memory of a GPU, but these ranks use none");
   Flight flight{.ticket = ++sequence_,
                 .plan = std::move(plan),
@@ -169,33 +195,39 @@ void Communicator::advance_all() {
 
 void Communicator::wait(Ticket ticket) { wait_for(ticket, true); }
 
-bool Communicator::done(Ticket ticket) {
-  const std::lock_guard lock(mutex_);
-  if (error_) std::rethrow_exception(error_);
+std::deque<Communicator::Flight>::iterator Communicator::find(Ticket ticket) {
   const auto flight = std::find_if(flights_.begin(), flights_.end(), [&](const Flight& f) { return f.ticket == ticket; });
   require(flight != flights_.end(), "an operation is asked for that was not started, or waited for before");
-  if (!flight->done) advance_all();
-  return flight->done;
+  return flight;
+}
+
+bool Communicator::done(Ticket ticket) {
+  return locked([&] {
+    const auto flight = find(ticket);
+    if (!flight->done) advance_all();
+    return flight->done;
+  });
 }
 
 void Communicator::wait_for(Ticket ticket, bool limited) {
   constexpr int kSpins = 200;  // looks before giving the processor to others
   for (int look = 0;; ++look) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (error_) std::rethrow_exception(error_);
-      const auto flight = std::find_if(flights_.begin(), flights_.end(), [&](const Flight& f) { return f.ticket == ticket; });
-      require(flight != flights_.end(), "an operation is waited for that was not started, or waited for before");
+    const bool patient = look > kSpins;
+    const bool ended = locked([&] {
+      const auto flight = find(ticket);
       for (Flight& earlier : flights_) earlier.limited |= limited && earlier.ticket <= ticket;
       if (!flight->done) advance_all();
-      if (flight->done) {
+      const bool done = flight->done;
+      if (done) {
         flights_.erase(flight);
         if (settings_.activity != nullptr) settings_.activity->end();
-        return;
+      } else if (patient) {
+        watch();
       }
-      if (look > kSpins) watch();
-    }
-    if (look > kSpins) sched_yield();
+      return done;
+    });
+    if (ended) return;
+    if (patient) sched_yield();
   }
 }
 
@@ -249,7 +281,6 @@ void Communicator::read_notices() {
     reported_ |= arrived->kind == Notice::Kind::Reported;
     if (arrived->kind == Notice::Kind::Abort) {
       aborted_ = true;
-      if (device_) device_->abort();
       fail("{} stopped: {}", name_of_rank(arrived->from), arrived->text.data());
     }
     peer.sequence = std::max(peer.sequence, arrived->sequence);
@@ -312,16 +343,16 @@ void Communicator::fail_all(const std::string& why) {
     for (int peer = 0; peer < size(); ++peer) {
       if (peer != rank()) transport_->notify(peer, notice(Notice::Kind::Abort, why));
     }
-    if (device_) device_->abort();
   }
   throw Error(why);
 }
 
 void Communicator::abort(const std::string& why) noexcept {
+  const std::lock_guard lock(mutex_);
   try {
-    const std::lock_guard lock(mutex_);
     if (!aborted_ && size() > 1) fail_all(why);
   } catch (const std::exception&) {  // the caller has an error of its own to report
+    end_with(std::current_exception());
   }
 }
 
@@ -382,7 +413,7 @@ void Communicator::run_background() {
           watch();
         }
       } catch (const std::exception&) {
-        error_ = std::current_exception();
+        end_with(std::current_exception());
       }
       std::int64_t now = static_cast<std::int64_t>(sequence_);
       for (const Flight& flight : flights_) {

@@ -102,6 +102,9 @@ class Communicator {
   void advance_in_background();
   /// Tells the other ranks that this one cannot go on, and why.
   void abort(const std::string& why) noexcept;
+  /// Gives up what is in flight here, if anything is: operands are not touched afterwards, and nothing can be started. For who started it
+  /// and cannot wait because of an error.
+  void halt() noexcept;
   /// On the first rank: tells the others that what ended the ranks has been printed.
   void tell_reported();
   /// On another: waits until the first has said so; false when it does not within `seconds`.
@@ -152,6 +155,13 @@ class Communicator {
     Clock::time_point heard;
   };
 
+  /// Does `work` under the lock, unless something ended this communicator before. What it throws ends it.
+  template <class Work>
+  auto locked(const Work& work);
+  /// Nothing goes on from here on; whoever calls is told this error.
+  void end_with(std::exception_ptr error) noexcept;
+  Ticket begin(std::shared_ptr<const Plan> plan, Operands operands, const char* what);
+  [[nodiscard]] std::deque<Flight>::iterator find(Ticket ticket);
   void begin_next();
   void advance_all();
   bool advance(Flight& flight);
@@ -183,7 +193,7 @@ class Communicator {
   std::vector<Notice> open_queries_;  // about operations that this rank has not reached
   std::vector<Peer> peers_;
   Clock::time_point asked_{}, watched_{};
-  std::exception_ptr error_;  // of the background thread
+  std::exception_ptr error_;  // what ended it
   bool aborted_ = false;
   bool reported_ = false;  // the first rank has said so
   std::int64_t step_ = -1;

@@ -42,7 +42,22 @@ HostExecution::HostExecution(const Program& program, Operands operands, const Ta
   if (!program_.steps.empty()) begin_step();
 }
 
-HostExecution::~HostExecution() { pool_.give_back(std::move(memory_)); }
+HostExecution::~HostExecution() {
+  cancel();
+  pool_.give_back(std::move(memory_));
+}
+
+/// Receives first: what ranks that stop together send each other then has nowhere to arrive.
+void HostExecution::cancel() noexcept {
+  for (const bool sends : {false, true}) {
+    for (const Flow& flow : flows_) {
+      if ((flow.action->kind == Action::Kind::Send) != sends) continue;
+      for (std::int64_t piece = flow.done; piece < flow.begun; ++piece) {
+        transport_.cancel(flow.transfers[static_cast<std::size_t>(piece % kWindow)]);
+      }
+    }
+  }
+}
 
 std::int64_t HostExecution::memory_of(const Program& program, DType type) {
   const Operands operands{.type = type, .inputs = {}, .output = nullptr};

@@ -58,7 +58,8 @@ struct Operands {
   }
 };
 
-/// A program being carried out: `advance` does what can be done now and never waits.
+/// A program being carried out: `advance` does what can be done now and never waits. One that is destroyed before its end touches operands
+/// no more.
 class Execution {
  public:
   Execution() = default;
@@ -107,6 +108,7 @@ class HostExecution : public Execution {
 
   [[nodiscard]] DType type_of(const Range& r) const { return operands_.type_of(r); }
   [[nodiscard]] std::byte* address(const Range& r) const { return operands_.address(r, memory_.data.get()); }
+  void cancel() noexcept;
   void begin_step();
   bool advance_flow(Flow& flow);
   void begin_piece(Flow& flow);

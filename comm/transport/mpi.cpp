@@ -157,19 +157,33 @@ class MpiTransport : public Transport {
   // Pieces are far below 2^31 bytes, see HostExecution.
   Transfer send(int peer, const Tag& tag, const std::byte* data, std::int64_t bytes) override {
     const std::uint64_t id = free_request();
-    MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, number_of(tag), data_, &requests_[id]);
+    requests_[id].receives = false;
+    MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, number_of(tag), data_, &requests_[id].handle);
     return {id};
   }
   Transfer receive(int peer, const Tag& tag, std::byte* data, std::int64_t bytes) override {
     const std::uint64_t id = free_request();
-    MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, number_of(tag), data_, &requests_[id]);
+    requests_[id].receives = true;
+    MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, number_of(tag), data_, &requests_[id].handle);
     return {id};
   }
   bool done(Transfer transfer) override {
     int flag = 0;
-    MPI_Test(&requests_[transfer.id], &flag, MPI_STATUS_IGNORE);
+    MPI_Test(&requests_[transfer.id].handle, &flag, MPI_STATUS_IGNORE);
     if (flag != 0) free_.push_back(transfer.id);
     return flag != 0;
+  }
+  void cancel(Transfer transfer) noexcept override {
+    // MPI cannot take back what is sent. A rank that stops, too, never asks for it, so the wait is short.
+    constexpr auto kMoment = std::chrono::milliseconds(50);
+    Request& request = requests_[transfer.id];
+    if (request.receives) MPI_Cancel(&request.handle);
+    const auto begin = std::chrono::steady_clock::now();
+    int flag = 0;
+    while (MPI_Test(&request.handle, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag == 0) {
+      if (std::chrono::steady_clock::now() - begin > kMoment) return;
+      sched_yield();
+    }
   }
 
   void notify(int peer, const Notice& notice) override {
@@ -192,6 +206,10 @@ class MpiTransport : public Transport {
   }
 
  private:
+  struct Request {
+    MPI_Request handle = MPI_REQUEST_NULL;
+    bool receives = false;
+  };
   struct SentNotice {
     MPI_Request request;
     Notice notice;
@@ -208,7 +226,7 @@ class MpiTransport : public Transport {
 
   std::uint64_t free_request() {
     if (free_.empty()) {
-      requests_.push_back(MPI_REQUEST_NULL);
+      requests_.emplace_back();
       return requests_.size() - 1;
     }
     const std::uint64_t id = free_.back();
@@ -227,7 +245,7 @@ class MpiTransport : public Transport {
   MPI_Comm data_ = MPI_COMM_NULL, notices_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, plan_bits_ = 0;
   std::vector<std::string> places_;
-  std::deque<MPI_Request> requests_;  // a deque: MPI may keep addresses of requests
+  std::deque<Request> requests_;  // a deque: MPI may keep addresses of requests
   std::vector<std::uint64_t> free_;
   std::list<SentNotice> sent_notices_;
 };

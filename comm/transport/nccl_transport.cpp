@@ -41,6 +41,7 @@ class NcclExecution : public Execution {
     }
   }
   ~NcclExecution() override {
+    for (const Transfer transfer : handshakes_) host_.cancel(transfer);
     if (event_ != nullptr) cudaEventDestroy(event_);
     if (memory_ != nullptr) cudaFreeAsync(memory_, gpu().stream());
   }

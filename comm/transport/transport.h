@@ -47,6 +47,9 @@ class Transport {
   virtual Transfer receive(int peer, const Tag& tag, std::byte* data, std::int64_t bytes) = 0;
   /// Whether a transfer has ended; its Transfer must not be used again then.
   virtual bool done(Transfer transfer) = 0;
+  /// Gives up a transfer that has not ended, for a rank that stops: its memory is not touched afterwards. What it was to receive is lost.
+  /// The other rank may be taking what is sent, and gets a moment for that.
+  virtual void cancel(Transfer transfer) noexcept = 0;
 
   virtual void notify(int peer, const Notice& notice) = 0;
   /// The next notice that has arrived, if there is one.

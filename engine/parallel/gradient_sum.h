@@ -26,6 +26,11 @@ std::int64_t scratch_of_sums(const std::vector<Bucket>& buckets, const SumSpec& 
 class GradientSum {
  public:
   GradientSum(comm::Communicator& ranks, const std::vector<Bucket>& buckets, const SumSpec& spec);
+  ~GradientSum() {
+    if (!tickets_.empty()) ranks_.halt();  // an error came between: the gradients may go
+  }
+  GradientSum(const GradientSum&) = delete;
+  GradientSum& operator=(const GradientSum&) = delete;
 
   /// Begins to sum the blocks of all ranks into every rank's first block, where they are complete from element `begin` on. The buckets
   /// that an earlier call has begun are left out.

@@ -1,8 +1,10 @@
 #include "tests/comm/cases.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "engine/core/philox.h"
 #include "tests/comm/vector.h"
@@ -143,6 +145,41 @@ Tally sums_in_flight(Communicator& ranks) {
     }
   }
   ranks.barrier();
+  return tally;
+}
+
+Tally memory_after_the_end(Communicator& ranks, bool halts) {
+  constexpr std::int64_t kCount = 1 << 20;
+  constexpr double kWhile = 0.3;  // seconds in which what is sent would arrive
+  std::vector<float> data(kCount, 1.0F);
+  Request r = request(Collective::AllGather, ranks.size(), kCount);
+  r.in_place = true;
+  std::byte* bytes = reinterpret_cast<std::byte*>(data.data());
+  const auto start = [&] {
+    return ranks.start(ranks.plan(r, DType::F32, Algorithm::Direct), {.type = DType::F32, .inputs = {bytes}, .output = bytes}, "test");
+  };
+  Tally tally;
+  ranks.barrier();
+  if (ranks.rank() == 0) ranks.advance_in_background();
+  if (ranks.rank() == 2 && !halts) {
+    ranks.abort("enough");
+  } else {
+    if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::duration<double>(kWhile / 3));
+    const auto ticket = start();
+    if (ranks.rank() == 0) {
+      try {
+        if (halts) ranks.halt();
+        ranks.wait(ticket);
+        ++tally.wrong;
+      } catch (const Error&) {
+        ++tally.done;
+      }
+      std::fill(data.begin(), data.end(), 7.0F);
+    }
+  }
+  ranks.wait_until_reported(kWhile);  // until then this rank's messages move
+  if (ranks.rank() == 0) tally.wrong += kCount - std::count(data.begin(), data.end(), 7.0F);
+  ranks.abort("enough");
   return tally;
 }
 

@@ -29,6 +29,10 @@ Tally wide_sums(Communicator& ranks);
 /// Ten sums at once, waited for in the opposite order.
 Tally sums_in_flight(Communicator& ranks);
 
+/// An all-gather in whose midst rank 2 fails, or with `halts` rank 0 halts, which then writes over its operands while rank 1 still sends.
+/// Counts what is not as rank 0 wrote it. For 3 ranks; none can do anything afterwards.
+Tally memory_after_the_end(Communicator& ranks, bool halts);
+
 /// The value that rank r has at i of a sum of random numbers.
 float random_value(int rank, std::int64_t i);
 /// Sum of such vectors.

@@ -246,6 +246,14 @@ TEST_CASE("messages of any sizes arrive, beside sums", "[comm]") {
   }
 }
 
+TEST_CASE("operands are left alone once a rank has the error that ended an operation", "[comm]") {
+  for (const bool halts : {false, true}) {
+    const Tally tally = tally_of(Over::Threads, 3, [&](Communicator& ranks) { return memory_after_the_end(ranks, halts); });
+    CHECK(tally.wrong == 0);
+    CHECK(tally.done == 1);
+  }
+}
+
 TEST_CASE("a rank that fails ends the others with its reason", "[comm]") {
   for (const Over over : transports()) {
     const auto errors = run_over(over, 4,

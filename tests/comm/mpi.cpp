@@ -64,6 +64,22 @@ TEST_CASE("over MPI: a rank calls something else", "[.mpi-disagreement]") {
   }
 }
 
+TEST_CASE("over MPI: an operation ends early", "[.mpi-end]") {
+  MpiSession session;
+  if (session.size() == 1) return;  // called by name, outside of run_self
+  const bool halts = std::getenv("OXRSE_TEST_HALTS") != nullptr;
+  Communicator ranks(session.transport(), {});
+  const Tally tally = memory_after_the_end(ranks, halts);
+  if (ranks.rank() == 0) {
+    fmt::print("errors {}, wrong {}\n", tally.done, tally.wrong);
+    std::fflush(nullptr);
+    ranks.tell_reported();
+  } else {
+    ranks.wait_until_reported(2);  // mpirun ends all when one ends
+  }
+  std::_Exit(0);  // as after any error, what was given up is not waited for
+}
+
 TEST_CASE("collectives over MPI", "[comm][mpi]") {
   if (!test::has_mpi()) return;
   for (const int n : {2, 3, 5}) {
@@ -71,6 +87,15 @@ TEST_CASE("collectives over MPI", "[comm][mpi]") {
     INFO(result.text);
     CHECK(result.status == 0);
     CHECK_THAT(result.text, Contains("All tests passed"));
+  }
+}
+
+TEST_CASE("over MPI, operands are left alone once a rank has the error that ended an operation", "[comm][mpi]") {
+  if (!test::has_mpi()) return;
+  for (const char* environment : {"OMP_NUM_THREADS=1", "OMP_NUM_THREADS=1 OXRSE_TEST_HALTS=1"}) {
+    const Result result = run_self(3, ".mpi-end", environment);
+    INFO(result.text);
+    CHECK_THAT(result.text, Contains("errors 1, wrong 0") && !Contains("signal 11"));
   }
 }
 
