@@ -20,7 +20,7 @@ list(REMOVE_ITEM runtime ${nvidia})
 if(NOT OXRSE_CUDA_STATUS MATCHES "^built in" AND NOT OXRSE_CUDA_EMULATION_STATUS MATCHES "^built in")
   set(runtime)
 endif()
-add_library(oxrse_cuda_runtime STATIC ${runtime} cuda/kernel_name.cpp cuda/resources.cpp ${resources_cpp})
+add_library(oxrse_cuda_runtime STATIC ${runtime} cuda/dispatch.cpp cuda/kernel_name.cpp cuda/resources.cpp ${resources_cpp})
 target_link_libraries(oxrse_cuda_runtime PUBLIC oxrse_options oxrse_ops)
 
 add_library(oxrse_cuda STATIC cuda/devices.cpp cuda/collectives.cpp)

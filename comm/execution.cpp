@@ -32,6 +32,17 @@ std::byte* Operands::address(const Range& r, std::byte* scratch) const {
   return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(base) + static_cast<std::uintptr_t>(r.offset * size_of(type_of(r))));
 }
 
+std::int64_t memory_on_device(const Program& program, DType type) {
+  const Operands operands{.type = type, .inputs = {}, .output = nullptr};
+  std::int64_t most = 0;
+  for (const Step& step : program.steps) {
+    std::int64_t staged = 0;
+    for (const Action& a : step.transfers) staged += operands.is_staged(a) ? Operands::aligned(operands.bytes_of(a)) : 0;
+    most = std::max(most, staged);
+  }
+  return operands.scratch_bytes(program) + most;
+}
+
 HostExecution::HostExecution(const Program& program, Operands operands, const Tag& tag, Transport& transport, MemoryPool& pool)
     : program_(program),
       operands_(std::move(operands)),

@@ -49,6 +49,9 @@ struct Operands {
     return a.kind != Action::Kind::Send && (a.kind == Action::Kind::ReceiveReduce || wire_of(a) != type_of(a.to));
   }
   /// Bytes of scratch, whose elements have the accumulator type, so many that what follows is aligned.
+  [[nodiscard]] std::int64_t bytes_of(const Action& a) const {
+    return (a.kind == Action::Kind::Send ? a.from.count : a.to.count) * size_of(wire_of(a));
+  }
   [[nodiscard]] std::int64_t scratch_bytes(const Program& program) const {
     return aligned(program.scratch * size_of(accumulator_of(type)));
   }
@@ -57,6 +60,10 @@ struct Operands {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 };
+
+/// Bytes besides operands that a program takes on a device: scratch, and behind it room for what arrives in a step and is not received
+/// where it belongs. Messages travel whole there.
+std::int64_t memory_on_device(const Program& program, DType type);
 
 /// A program being carried out: `advance` does what can be done now and never waits. One that is destroyed before its end touches operands
 /// no more.

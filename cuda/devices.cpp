@@ -1,5 +1,6 @@
 #include "cuda/devices.h"
 
+#include "cuda/dispatch.h"
 #ifdef OXRSE_HAVE_CUDA_EMULATION
 #include "cuda/emulation/device.h"
 #endif
@@ -12,16 +13,6 @@
 
 namespace oxrse::cuda {
 namespace {
-
-template <class... Ops>
-void enter_kernels(TypeList<Ops...> /*ops*/) {
-  ((ops::device_kernel<Ops> =
-        [](Device& device, const Ops& op) {
-          auto& cuda = static_cast<Cuda&>(device);  // all devices are
-          std::get<Kernel<Ops>>(cuda.kernels->kernels)(cuda, op);
-        }),
-   ...);
-}
 
 #ifdef OXRSE_HAVE_CUDA
 /// The GPU of this process, from the first call on.
@@ -42,7 +33,7 @@ Device& open_gpu() {
 }  // namespace
 
 void add_devices() {
-  enter_kernels(AllOps{});
+  enter_kernels();
 #ifdef OXRSE_HAVE_CUDA_EMULATION
   add_device("cuda-emulated", []() -> Device& {
     static cuda_emulated::Device emulated;

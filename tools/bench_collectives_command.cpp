@@ -11,9 +11,9 @@
 #include "comm/report.h"
 #include "comm/transport/nccl.h"
 #include "comm/transport/threads.h"
-#include "cuda/collectives.h"
 #include "io/files.h"
 #include "tools/commands.h"
+#include "tools/gpu_link.h"
 #include "tools/option_checks.h"
 
 namespace oxrse::tools {
@@ -98,9 +98,7 @@ void measure_on_processes(comm::MpiSession& session, Options& options, const std
   comm::run_on_all(ranks, [&] {
     if (transport == "nccl") {
       require(comm::nccl_status().starts_with("built in"), "--transport nccl: NCCL is {}", comm::nccl_status());
-      const cuda::CollectiveKernels kernels = cuda::collective_kernels();
-      comm::connect_nccl(ranks, {.rank = session.local_rank(), .size = session.local_size()},
-                         {.add = kernels.add, .convert = kernels.convert});
+      connect_gpus(ranks, {.rank = session.local_rank(), .size = session.local_size()});
     }
     options.sizes.compare_mpi = transport == "mpi";
     measure(ranks, options, show);

@@ -19,6 +19,7 @@
 #include "engine/core/error.h"
 #include "engine/core/nearest.h"
 #include "tools/commands.h"
+#include "tools/gpu_link.h"
 
 namespace {
 
@@ -76,6 +77,7 @@ bool first_of_tasks() {
 
 int run(int argc, char** argv) {
   oxrse::cuda::add_devices();
+  oxrse::tools::add_links();
   CLI::App app("Trains transformers. Start with: oxrse train CONFIG.json", "oxrse");
   app.set_version_flag("--version", version_text());
   app.require_subcommand(0, 1);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/links.h"
 #include "engine/train/advice.h"
 #include "engine/train/inference.h"
 #include "engine/train/plan.h"
@@ -62,7 +63,7 @@ void print_plan(const JsonDocument& document, bool list_ops, double mtbf_hours) 
   // With parallel.data, of that many ranks.
   const int ranks = config.parallel.data.is_number() ? config.parallel.data.get<int>() : 1;
   check_ranks(config, ranks);
-  const train::Plan plan = train::make_plan(config, model, parallel::Group::planned(ranks));
+  const train::Plan plan = train::make_plan(config, model, parallel::Group::planned(ranks, bool(comm::find_link(config.run.device))));
   fmt::print("{}", train::describe(plan, config, list_ops));
   const double hours = mtbf_hours > 0 ? mtbf_hours : config.checkpoint.mtbf_h;
   if (hours > 0) print_advice(config, plan, hours);

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "comm/communicator.h"
+#include "comm/links.h"
 #include "engine/core/tensor.h"
 
 struct CUstream_st;  // what a cudaStream_t points to
@@ -17,11 +17,6 @@ struct DeviceKernels {
   void (*add)(CUstream_st* stream, const Tensor& to, const ConstTensor& with, const ConstTensor& from) = nullptr;
   /// to = from, converted.
   void (*convert)(CUstream_st* stream, const Tensor& to, const ConstTensor& from) = nullptr;
-};
-
-/// Which of the ranks on its machine a rank is.
-struct LocalRank {
-  int rank = 0, size = 1;
 };
 
 /// Gives the ranks their GPUs, the one with the number of the rank on its machine or the only one that it sees, and connects these by NCCL:

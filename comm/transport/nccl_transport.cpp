@@ -101,25 +101,16 @@ class NcclExecution : public Execution {
     return true;
   }
 
-  /// Scratch, and behind it room for what arrives in a step and is not received where it belongs. The memory is taken and given back by the
-  /// stream, so that operations which follow each other there have the same.
+  /// The memory is taken and given back by the stream, so that operations which follow each other there have the same.
   void allocate() {
-    std::int64_t most = 0;
-    for (const Step& step : program_.steps) {
-      std::int64_t staged = 0;
-      for (const Action& a : step.transfers) staged += operands_.is_staged(a) ? Operands::aligned(bytes_of(a)) : 0;
-      most = std::max(most, staged);
-    }
+    const std::int64_t bytes = memory_on_device(program_, operands_.type);
     staging_ = operands_.scratch_bytes(program_);
-    if (staging_ + most == 0) return;
+    if (bytes == 0) return;
     void* memory = nullptr;
-    check_cuda("cudaMallocAsync", cudaMallocAsync(&memory, static_cast<std::size_t>(staging_ + most), gpu().stream()));
+    check_cuda("cudaMallocAsync", cudaMallocAsync(&memory, static_cast<std::size_t>(bytes), gpu().stream()));
     memory_ = static_cast<std::byte*>(memory);
   }
 
-  [[nodiscard]] std::int64_t bytes_of(const Action& a) const {
-    return (sends(a) ? a.from.count : a.to.count) * size_of(operands_.wire_of(a));
-  }
   [[nodiscard]] std::byte* address(const Range& r) const { return operands_.address(r, memory_); }
   [[nodiscard]] Tensor tensor(const Range& r) const { return vector_at(address(r), operands_.type_of(r), r.count); }
 
@@ -129,16 +120,16 @@ class NcclExecution : public Execution {
     std::byte* place = memory_ + staging_;
     for (const Action& a : step.transfers) {
       f(a, operands_.is_staged(a) ? place : address(sends(a) ? a.from : a.to));
-      if (operands_.is_staged(a)) place += Operands::aligned(bytes_of(a));
+      if (operands_.is_staged(a)) place += Operands::aligned(operands_.bytes_of(a));
     }
   }
 
   void transfer(const Step& step) const {
     for_transfers(step, [&](const Action& a, std::byte* data) {
       if (sends(a)) {
-        gpu().send(a.peer, data, bytes_of(a));
+        gpu().send(a.peer, data, operands_.bytes_of(a));
       } else {
-        gpu().receive(a.peer, data, bytes_of(a));
+        gpu().receive(a.peer, data, operands_.bytes_of(a));
       }
     });
   }

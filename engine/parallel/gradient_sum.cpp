@@ -42,7 +42,8 @@ class Requests {
 
 }  // namespace
 
-std::int64_t scratch_of_sums(const std::vector<Bucket>& buckets, const SumSpec& spec, int ranks, const comm::Choice& choice) {
+std::int64_t scratch_of_sums(const std::vector<Bucket>& buckets, const SumSpec& spec, const Group& group, const comm::Choice& choice) {
+  const int ranks = group.size;
   if (ranks == 1) return 0;
   const Requests requests(spec, ranks);
   std::set<std::vector<std::int64_t>> seen;  // shares: layers repeat
@@ -51,11 +52,13 @@ std::int64_t scratch_of_sums(const std::vector<Bucket>& buckets, const SumSpec& 
     comm::Request request = requests.of(bucket);
     if (!seen.insert(request.bounds).second) continue;
     request.chunk = request.count;  // the largest that an algorithm may be given
-    request.segment = comm::Communicator::kSegmentBytes / size_of(spec.type);
+    request.segment = group.linked ? 0 : comm::Communicator::kSegmentBytes / size_of(spec.type);
     for (const comm::Algorithm algorithm : comm::candidates(request, choice)) {
       // Of many ranks, a few are looked at, as the cost model does.
       for (int rank = 0; rank < ranks; rank += std::max(1, ranks / 8)) {
-        most = std::max(most, comm::HostExecution::memory_of(comm::compile(algorithm, request, rank), spec.type));
+        const comm::Program program = comm::compile(algorithm, request, rank);
+        most =
+            std::max(most, group.linked ? comm::memory_on_device(program, spec.type) : comm::HostExecution::memory_of(program, spec.type));
       }
     }
   }
@@ -78,7 +81,7 @@ void GradientSum::start(const nn::Gradients& gradients, std::int64_t begin) {
   const std::vector<Tensor> blocks = gradients.block_sums();
   while (tickets_.size() < reductions_.size() && reductions_[tickets_.size()].begin >= begin) {
     const Reduction& next = reductions_[tickets_.size()];
-    comm::Operands operands{.type = type_, .inputs = {}, .output = nullptr};
+    comm::Operands operands{.type = type_, .inputs = {}, .output = nullptr, .on_device = ranks_.device() != nullptr};
     for (const Tensor& block : blocks) operands.inputs.push_back(block.slice(0, next.begin, next.end).address());
     operands.output = operands.inputs.front();
     tickets_.push_back(ranks_.start(next.plan, std::move(operands), "gradients"));

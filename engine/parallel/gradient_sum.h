@@ -6,6 +6,7 @@
 #include "comm/communicator.h"
 #include "engine/nn/gradients.h"
 #include "engine/parallel/bucket.h"
+#include "engine/parallel/group.h"
 
 namespace oxrse::parallel {
 
@@ -18,8 +19,8 @@ struct SumSpec {
   bool scattered = false;
 };
 
-/// The most bytes besides the gradients that sums of these buckets take on any of `ranks` ranks, by any algorithm that `choice` leaves.
-std::int64_t scratch_of_sums(const std::vector<Bucket>& buckets, const SumSpec& spec, int ranks, const comm::Choice& choice);
+/// The most bytes besides the gradients that sums of these buckets take on any rank of the group, by any algorithm that `choice` leaves.
+std::int64_t scratch_of_sums(const std::vector<Bucket>& buckets, const SumSpec& spec, const Group& group, const comm::Choice& choice);
 
 /// Sums the gradients of data-parallel ranks, bucket by bucket, while backward goes on. With pairwise gradients the sum over the ranks goes
 /// on with the tree over the micro-batches, so that its bits do not depend on how many ranks there are.

@@ -9,6 +9,7 @@ struct Group {
   comm::Communicator* communicator = nullptr;  // absent with one rank and in plans
   int rank = 0;
   int size = 1;
+  bool linked = false;  // the ranks' devices communicate, not their hosts
 
   Group() = default;
   /// `ranks` may be absent: one rank.
@@ -17,11 +18,13 @@ struct Group {
     communicator = ranks;
     rank = ranks->rank();
     size = ranks->size();
+    linked = ranks->device() != nullptr;
   }
   /// The first of `size` ranks, which has at least as much as any other.
-  static Group planned(int size) {
+  static Group planned(int size, bool linked) {
     Group group;
     group.size = size;
+    group.linked = linked;
     return group;
   }
 };

@@ -23,7 +23,8 @@ void WeightGather::run(const Tensor& weights) {
   std::vector<comm::Communicator::Ticket> tickets;
   for (const Gather& gather : gathers_) {
     std::byte* shares = weights.slice(0, gather.begin, gather.end).address();
-    tickets.push_back(ranks_.start(gather.plan, {.type = weights.dtype(), .inputs = {shares}, .output = shares}, "weights"));
+    tickets.push_back(ranks_.start(
+        gather.plan, {.type = weights.dtype(), .inputs = {shares}, .output = shares, .on_device = ranks_.device() != nullptr}, "weights"));
   }
   for (const auto ticket : tickets) ranks_.wait(ticket);
 }

@@ -25,7 +25,7 @@ double model_flops(Config config, const nn::ModelConfig& model, const parallel::
 }
 
 void require_fits_device(const Plan& plan, Device& device) {
-  const std::int64_t available = device.available_bytes(), needed = plan.memory.total();
+  const std::int64_t available = device.available_bytes(), needed = plan.memory.total() + (plan.linked ? plan.communication_bytes : 0);
   require(needed <= available,
           "the plan needs {} and {} has {} available: lower train.micro_batch, set train.recompute to \"block\" or choose a smaller model",
           format_bytes(static_cast<double>(needed)), device.description(), format_bytes(static_cast<double>(available)));
@@ -46,6 +46,7 @@ Plan make_plan(const Config& config, const nn::ModelConfig& model, const paralle
   Context context{.mode = Mode::Plan, .cpu = {}, .arena = &arena, .log = nullptr};
   Training training(context, config, model, group);
   plan.ranks = group.size;
+  plan.linked = group.linked;
   plan.communication_bytes = training.communication_bytes();
   plan.parameters = training.parameters().count();
   context.log = &plan.ops;
@@ -123,7 +124,7 @@ void require_fits(const Plan& plan, const Config& config, Device* device) {
   if (elsewhere) require_fits_device(plan, *device);
   const std::int64_t available = available_bytes();
   const std::int64_t tensors = elsewhere ? 0 : plan.memory.total();
-  const std::int64_t needed = tensors + plan.snapshot_bytes + plan.peer_bytes + plan.communication_bytes;
+  const std::int64_t needed = tensors + plan.snapshot_bytes + plan.peer_bytes + (plan.linked ? 0 : plan.communication_bytes);
   if (available < 0 || needed <= available) return;
   const std::int64_t activations = plan.memory[Memory::Activations] + plan.memory[Memory::Workspace];
   std::string advice = "choose a smaller model";

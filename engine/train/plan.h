@@ -18,7 +18,8 @@ struct Plan {
   std::int64_t saved_bytes = 0;          // tensors of a checkpoint
   std::int64_t own_bytes = 0;            // those that this rank saves
   std::int64_t snapshot_bytes = 0;       // copies of what is saved while training goes on
-  std::int64_t communication_bytes = 0;  // scratch of sums over ranks, at the most
+  bool linked = false;                   // ranks communicate from the memory of their devices
+  std::int64_t communication_bytes = 0;  // scratch of sums over ranks, at the most, in that memory
   std::int64_t peer_bytes = 0;           // copies of checkpoints in the memory of the node, at the most
   std::int64_t process_bytes = 0;        // program, libraries and their scratch, outside the arena
   OpLog ops;                             // of one training step

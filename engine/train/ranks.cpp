@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "comm/links.h"
 #include "comm/measure.h"
 #include "comm/report.h"
 #include "engine/core/build_info.h"
@@ -80,6 +81,9 @@ void Ranks::connect(const Config& config) {
   agree(common_ground(write_config(config)), settings_of(config, session_));
   check_ranks(config, size());
   if (!communicator_) return;
+  if (const comm::Link link = comm::find_link(config.run.device)) {
+    link(*communicator_, {.rank = session_.local_rank(), .size = session_.local_size()});
+  }
   communicator_->set_cost(costs_of(config.comm.costs, *communicator_));
   communicator_->advance_in_background();
 }

@@ -302,6 +302,9 @@ void Run::print_header(const Plan& plan) const {
                    plan.peer_bytes > 0 ? ", peer copies " + format_bytes(static_cast<double>(plan.peer_bytes)) : ""));
   show(fmt::format("device   {}, {} threads{}, {}\n", device_ == nullptr ? "cpu" : device_->description(), ranks_.threads(),
                    ranks_.size() > 1 ? fmt::format(" for each of {} ranks", ranks_.size()) : "", config_.precision.compute));
+  if (device_ != nullptr && ranks_.size() > 1) {
+    show(fmt::format("ranks    sums go {}\n", plan.linked ? "from GPU to GPU, by NCCL" : "through the hosts, by MPI"));
+  }
 }
 
 void Run::execute() {

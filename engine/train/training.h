@@ -81,7 +81,7 @@ class Training {
   [[nodiscard]] bool shares_optimizer() const { return group_.size > 1 && config_.parallel.zero > 0; }
   /// The most bytes that sums over ranks take besides the gradients.
   [[nodiscard]] std::int64_t communication_bytes() const {
-    return parallel::scratch_of_sums(buckets_, sum_spec(), group_.size, choice_of(config_.comm));
+    return parallel::scratch_of_sums(buckets_, sum_spec(), group_, choice_of(config_.comm));
   }
 
  private:

@@ -164,7 +164,7 @@ TEST_CASE("a plan for ranks has the memory that every rank takes at the most", "
   config.comm.bucket_mib = 25;
   config.precision.compute = GENERATE("f32", "bf16");
   config.parallel.zero = GENERATE(0, 1);
-  const Plan plan = make_plan(config, resolve_model(config, 0), parallel::Group::planned(3));
+  const Plan plan = make_plan(config, resolve_model(config, 0), parallel::Group::planned(3, false));
   const Plan alone = make_plan(config, resolve_model(config, 0));
   if (config.parallel.zero == 1) {
     CHECK(static_cast<double>(plan.memory[Memory::Optimizer]) < 0.5 * static_cast<double>(alone.memory[Memory::Optimizer]));
@@ -190,7 +190,7 @@ TEST_CASE("sums over ranks take the memory that the plan says, by any algorithm"
   const int ranks = GENERATE(2, 3, 4);
   for (const char* algorithm : {"auto", "ring", "tree", "halving", "direct"}) {
     config.comm.algorithm = algorithm;
-    const Plan plan = make_plan(config, resolve_model(config, 0), parallel::Group::planned(ranks));
+    const Plan plan = make_plan(config, resolve_model(config, 0), parallel::Group::planned(ranks, false));
     std::vector<std::int64_t> taken(static_cast<std::size_t>(ranks));
     const auto errors = comm::testing::run_ranks(ranks,
                                                  [&](Communicator& communicator) {

@@ -52,13 +52,13 @@ thread_local int first_visible = 0, visible = -1, current = 0;  // visible: -1: 
 
 cudaError_t failure(const char* call) { return static_cast<cudaError_t>(stand_in::failure_of(call, stand_in::current_device())); }
 
-cudaError_t allocate(void** memory, std::size_t bytes) {
+cudaError_t allocate(void** memory, std::size_t bytes, std::uintptr_t bias = kBias) {
   Devices& all = devices();
   const std::lock_guard lock(all.mutex);
   Devices::Block block{std::unique_ptr<std::byte, Devices::Free>(static_cast<std::byte*>(::operator new(bytes, kAlignment))), bytes,
                        stand_in::current_device()};
   std::memset(block.memory.get(), kPoison, bytes);
-  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(block.memory.get()) + kBias;
+  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(block.memory.get()) + bias;
   all.blocks.emplace(address, std::move(block));
   all.allocated += static_cast<std::int64_t>(bytes);
   all.most_allocated = std::max(all.most_allocated, all.allocated);
@@ -78,6 +78,14 @@ cudaError_t release(void* memory) {
 
 bool is_on_device(const void* address) { return reinterpret_cast<std::uintptr_t>(address) >= kBias; }
 
+bool is_of_device(const void* address) {
+  Devices& all = devices();
+  const std::lock_guard lock(all.mutex);
+  const auto block = all.blocks.upper_bound(reinterpret_cast<std::uintptr_t>(address));
+  return block != all.blocks.begin() &&
+         reinterpret_cast<std::uintptr_t>(address) < std::prev(block)->first + std::prev(block)->second.bytes;
+}
+
 /// Calls that use a stream are made by a thread that has selected its device.
 cudaError_t check_stream(cudaStream_t stream) {
   return Stream::of(stream).device == stand_in::current_device() ? cudaSuccess : cudaErrorInvalidResourceHandle;
@@ -93,6 +101,12 @@ Machine::Machine(int count, std::vector<Failure> failures) {
   all.count = count;
   all.failures = std::move(failures);
   all.most_allocated = 0;
+}
+
+std::byte* Machine::allocate_managed(std::size_t bytes) {
+  void* memory = nullptr;
+  allocate(&memory, bytes, 0);
+  return static_cast<std::byte*>(memory);
 }
 
 Machine::~Machine() {
@@ -306,7 +320,7 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (const cudaError_t error = failure("cudaMemcpyAsync")) return error;
-  if (kind == cudaMemcpyDeviceToDevice && !(is_on_device(to) && is_on_device(from))) return cudaErrorInvalidValue;
+  if (kind == cudaMemcpyDeviceToDevice && !(is_of_device(to) && is_of_device(from))) return cudaErrorInvalidValue;
   return stand_in::enqueue(stream, [=, device = Stream::of(stream).device] {
     const auto reach = [&](const void* p) {
       return is_on_device(p) ? stand_in::host_address(p, bytes, device) : static_cast<std::byte*>(const_cast<void*>(p));

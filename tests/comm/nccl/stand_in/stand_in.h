@@ -30,10 +30,15 @@ class Machine {
 
   /// From here on the calling thread sees this GPU only, as number 0.
   static void show_only(int device);
+  /// Managed memory of the calling thread's GPU: the host's, too, at the same address. `cudaFree` takes it.
+  static std::byte* allocate_managed(std::size_t bytes);
   /// Bytes that are allocated on all GPUs, and that were at the most.
   static std::int64_t allocated();
   static std::int64_t most_allocated();
 };
+
+/// Bytes that NCCL has moved since the program began.
+std::int64_t moved_bytes();
 
 /// Runs `work` in the stream's turn; an exception is an error of its device.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
