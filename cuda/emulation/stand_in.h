@@ -22,7 +22,7 @@ class StandIn : public cuda::Api {
                                             .memory = std::int64_t{1} << 30,
                                             .cache = 1 << 20,
                                             .managed_memory = true}};
-  std::set<std::string> broken;  // calls that fail: "allocate", "copy", "wait", "launch", "multiply"
+  std::set<std::string> broken;  // calls that fail: "allocate", "copy", "wait", "wait_or_end", "launch", "multiply"
   int least_alignment = 2;       // products of less have no algorithm
   int algorithm_count = 3;       // of every other product
   bool activations = true;       // whether there are algorithms with them
@@ -30,6 +30,7 @@ class StandIn : public cuda::Api {
   std::function<double(const cuda::Algorithm&)> seconds_of = [](const cuda::Algorithm&) { return 1e-6; };
 
   std::map<std::string, int> calls;  // how often each was made
+  std::vector<std::string> ends;     // what a process would have said that ended
   int selected = -1;
   std::map<Memory, std::size_t> allocated;  // bytes in use now
   std::vector<std::string> ranges;          // that were begun
@@ -43,6 +44,7 @@ class StandIn : public cuda::Api {
   cuda::Stream make_stream() override;
   void release(cuda::Stream stream) noexcept override;
   void wait(cuda::Stream stream) override;
+  void wait_or_end(cuda::Stream stream, double seconds, const std::string& why) override;
   void copy(cuda::Stream stream, void* to, const void* from, std::size_t bytes) override;
   cuda::Event make_event() override;
   void release(cuda::Event event) noexcept override;

@@ -85,6 +85,9 @@ class Api {
   virtual Stream make_stream() = 0;
   virtual void release(Stream stream) noexcept = 0;
   virtual void wait(Stream stream) = 0;
+  /// The same for kernels that may never end: after so many seconds nothing on the device can be waited for or freed any more, so the
+  /// process ends, and says why.
+  virtual void wait_or_end(Stream stream, double seconds, const std::string& why) = 0;
   virtual void copy(Stream stream, void* to, const void* from, std::size_t bytes) = 0;
 
   virtual Event make_event() = 0;

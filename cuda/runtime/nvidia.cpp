@@ -4,8 +4,12 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "cuda/runtime/error.h"
 #include "cuda/runtime/lt.h"
@@ -82,6 +86,18 @@ class Nvidia : public Api {
   }
   void release(Stream stream) noexcept override { cudaStreamDestroy(stream); }
   void wait(Stream stream) override { check("cudaStreamSynchronize", kEarlier, cudaStreamSynchronize(stream)); }
+  void wait_or_end(Stream stream, double seconds, const std::string& why) override {
+    const auto begin = std::chrono::steady_clock::now();
+    cudaError_t status = cudaErrorNotReady;
+    while ((status = cudaStreamQuery(stream)) == cudaErrorNotReady) {
+      if (std::chrono::steady_clock::now() - begin > std::chrono::duration<double>(seconds)) {
+        fmt::print(stderr, "error: {}\n", why);
+        std::_Exit(EXIT_FAILURE);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    check("cudaStreamQuery", kEarlier, status);
+  }
   void copy(Stream stream, void* to, const void* from, std::size_t bytes) override {
     check("cudaMemcpyAsync", megabytes(bytes), cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
   }

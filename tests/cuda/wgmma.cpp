@@ -161,6 +161,11 @@ TEST_CASE("a GPU takes the kernel for Hopper when it is one and the kernel passe
   CHECK_FALSE(wgmma(other));
   other.attention_wgmma = [](Cuda& /*cuda*/, const ops::Attention& /*op*/) { return false; };
   CHECK_FALSE(wgmma(other));
+  api.broken = {"wait_or_end"};
+  CHECK_FALSE(wgmma(table));
+  REQUIRE(api.ends.size() == 1);
+  CHECK_THAT(api.ends[0], Contains("does not end on cuda: Stand-in") && Contains("OXRSE_WGMMA=0"));
+  api.broken.clear();
   other.attention_wgmma = nullptr;
   CHECK_FALSE(wgmma(other));
   setenv("OXRSE_WGMMA", "0", 1);
