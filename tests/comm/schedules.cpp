@@ -73,7 +73,7 @@ std::vector<Block> blocks_of(int ranks, int each) {
 
 }  // namespace
 
-TEST_CASE("every algorithm does every collective, for any number of ranks", "[comm]") {
+TEST_CASE("every algorithm does every collective, for any number of ranks", "[comm][schedules]") {
   int checked = 0;
   for (int n = 1; n <= 32; ++n) {
     for (const Collective collective : kCollectives) {
@@ -93,7 +93,7 @@ TEST_CASE("every algorithm does every collective, for any number of ranks", "[co
   CHECK(checked > 5000);
 }
 
-TEST_CASE("ring and tree add in other orders than the pairwise tree", "[comm]") {
+TEST_CASE("ring and tree add in other orders than the pairwise tree", "[comm][schedules]") {
   for (const Algorithm algorithm : {Algorithm::Ring, Algorithm::Tree}) {
     const Checked other = check(compile_all(algorithm, request(Collective::AllReduce, 8, 64)));
     const Checked pairwise = check(compile_all(Algorithm::Halving, request(Collective::AllReduce, 8, 64)));
@@ -103,7 +103,7 @@ TEST_CASE("ring and tree add in other orders than the pairwise tree", "[comm]") 
   }
 }
 
-TEST_CASE("no algorithm sends more than its formula says", "[comm]") {
+TEST_CASE("no algorithm sends more than its formula says", "[comm][schedules]") {
   for (const int n : {2, 3, 5, 8, 12, 16, 31}) {
     const std::int64_t S = 60 * n;
     const auto sent = [&](Algorithm a, Collective c) { return check(compile_all(a, request(c, n, S))).most_sent; };
@@ -123,7 +123,7 @@ TEST_CASE("no algorithm sends more than its formula says", "[comm]") {
   CHECK(check(compile_all(Algorithm::Doubling, request(Collective::AllReduce, 16, 64))).most_sent == 4 * 64);
 }
 
-TEST_CASE("hierarchical sends little between nodes", "[comm]") {
+TEST_CASE("hierarchical sends little between nodes", "[comm][schedules]") {
   const int g = 3, nodes = 4, n = g * nodes;
   Request r = request(Collective::AllReduce, n, 120 * n);
   r.ranks_per_node = g;
@@ -142,7 +142,7 @@ TEST_CASE("hierarchical sends little between nodes", "[comm]") {
   CHECK(most == 2 * r.count * (nodes - 1) / (g * nodes));
 }
 
-TEST_CASE("the two trees share their inner nodes fairly", "[comm]") {
+TEST_CASE("the two trees share their inner nodes fairly", "[comm][schedules]") {
   // Who sends a chunk of the second half to more than one rank is an inner node of the second tree.
   for (int n = 3; n <= 32; ++n) {
     Request r = request(Collective::AllReduce, n, 2);  // one element a tree
@@ -162,7 +162,7 @@ TEST_CASE("the two trees share their inner nodes fairly", "[comm]") {
   }
 }
 
-TEST_CASE("sums over micro-batches keep their tree however they are spread", "[comm]") {
+TEST_CASE("sums over micro-batches keep their tree however they are spread", "[comm][schedules]") {
   for (int n = 1; n <= 12; ++n) {
     for (const int each : {1, 2, 3, 4, 5, 6, 7, 12, 24}) {
       for (const Collective collective : {Collective::AllReduce, Collective::ReduceScatter}) {
@@ -179,7 +179,7 @@ TEST_CASE("sums over micro-batches keep their tree however they are spread", "[c
   }
 }
 
-TEST_CASE("uneven and empty shares", "[comm]") {
+TEST_CASE("uneven and empty shares", "[comm][schedules]") {
   for (const Collective collective : {Collective::ReduceScatter, Collective::AllGather, Collective::AllReduce}) {
     Request r = request(collective, 5, 17);
     r.bounds = {0, 0, 9, 9, 16, 17};
@@ -192,7 +192,7 @@ TEST_CASE("uneven and empty shares", "[comm]") {
   }
 }
 
-TEST_CASE("the text of a schedule", "[comm]") {
+TEST_CASE("the text of a schedule", "[comm][schedules]") {
   CHECK(to_text(compile_all(Algorithm::Ring, request(Collective::AllReduce, 2, 5))) ==
         "all_reduce by ring: 5 elements, 2 ranks\n"
         "rank 0\n"
@@ -260,7 +260,7 @@ std::vector<std::pair<std::string, Schedule>> mutations(const Schedule& good) {
 
 }  // namespace
 
-TEST_CASE("a schedule with one thing wrong is always caught", "[comm]") {
+TEST_CASE("a schedule with one thing wrong is always caught", "[comm][schedules]") {
   int caught = 0;
   for (const Collective collective : kCollectives) {
     for (const int n : {2, 3, 6}) {
