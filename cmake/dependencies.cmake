@@ -77,6 +77,16 @@ endif()
 set(OXRSE_CUDA_ARCHITECTURES ${here} CACHE STRING "GPUs to compile for, as in CMAKE_CUDA_ARCHITECTURES")
 set(OXRSE_CUDA_STATUS "left out: OXRSE_CUDA=OFF")
 if(NOT OXRSE_CUDA STREQUAL "OFF")
+  # CMake's own check names another variable, and lets GPUs pass that have no cp.async or whose kernels would be left out unnoticed.
+  foreach(gpu IN ITEMS ${OXRSE_CUDA_ARCHITECTURES})
+    if(NOT gpu STREQUAL "native" AND NOT (gpu MATCHES "^([0-9]+)[af]?(-real|-virtual)?$" AND CMAKE_MATCH_1 GREATER_EQUAL 80))
+      message(FATAL_ERROR "OXRSE_CUDA_ARCHITECTURES=${OXRSE_CUDA_ARCHITECTURES}: ${gpu} is no GPU from 80 on; write for example "
+                          "\"80-real;90a-real\", or native for those of this machine")
+    endif()
+  endforeach()
+  if(OXRSE_CUDA_ARCHITECTURES STREQUAL "")
+    message(FATAL_ERROR "OXRSE_CUDA_ARCHITECTURES is empty: write for example \"80-real;90a-real\", or native for those of this machine")
+  endif()
   # Not by FindCUDAToolkit: that of CMake 3.25 (Debian 12) ends with an error on CUDA 13, which has no nvToolsExt.
   find_program(OXRSE_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
   if(OXRSE_NVCC)

@@ -9,12 +9,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 architectures=sm_80,sm_90a,sm_100
 out= check=
+needs_value() { [ -n "$2" ] || { echo "cuda_resources: $1 needs a value" >&2; exit 2; }; }
 while [ $# -gt 0 ]; do
   case $1 in
-    --arch) architectures=$2; shift 2 ;;
+    --arch) needs_value "$1" "${2-}"; architectures=$2; shift 2 ;;
     --check) check=1; shift ;;
-    --out) out=$2; shift 2 ;;
+    --out) needs_value "$1" "${2-}"; out=$2; shift 2 ;;
     -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -*) echo "cuda_resources: unknown option $1, see tools/cuda_resources.sh --help" >&2; exit 2 ;;
     *) break ;;
   esac
 done
@@ -60,7 +62,7 @@ for file in "${files[@]}"; do
   for arch in ${architectures//,/ }; do
     if is_for "$arch" "$file"; then printf '%s %s\0' "$arch" "$file"; fi
   done
-done | xargs -0 -n 1 -P "$(nproc)" bash -c 'compile "$1"' _
+done | xargs -0 -r -n 1 -P "$(nproc)" bash -c 'compile "$1"' _
 
 # Rows of the table: ptxas names a kernel, then its stack and spills, then its registers.
 rows() {

@@ -12,12 +12,13 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 out=gpu_check build=build-cuda device=cuda model=gpt2/124m steps=100 preset=cuda
+needs_directory() { [ -n "$2" ] || { echo "gpu_check: $1 needs a directory" >&2; exit 2; }; }
 while [ $# -gt 0 ]; do
   case $1 in
-    --out) out=${2:?--out needs a directory}; shift 2 ;;
-    --build) build=${2:?--build needs a directory}; shift 2 ;;
+    --out) needs_directory "$1" "${2-}"; out=$2; shift 2 ;;
+    --build) needs_directory "$1" "${2-}"; build=$2; shift 2 ;;
     --rehearse) device=cuda-emulated model=small/tiny steps=3 preset=cpu; shift ;;
-    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "gpu_check: unknown argument $1, see tools/gpu_check.sh --help" >&2; exit 2 ;;
   esac
 done
@@ -25,19 +26,30 @@ mkdir -p "$out" || exit 2
 out=$(realpath "$out")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# timeout gives a stage a process group of its own: what ends this script has to be passed on, and reaches all of the stage.
+running=
+trap '[ -z "$running" ] || kill "$running"; echo "gpu_check: stopped" >&2; exit 130' INT TERM HUP
 started=$(date +%s)
 failed=0
 : >"$out/summary.txt"
 
 # stage NAME SECONDS COMMAND...: runs the command for at most so long and remembers how it went; what it prints is kept in $out.
 stage() {
-  local name=$1 limit=$2 begin status
+  local name=$1 limit=$2 begin status log
   shift 2
   printf '\n== %s (after %d s, at most %d s)\n' "$name" $(($(date +%s) - started)) "$limit"
   begin=$(date +%s)
   # A function needs a shell of its own to be limited.
-  timeout "$limit" bash -c '"$@"' stage "$@" 2>&1 | tee "$out/${name// /_}.txt"
-  status=${PIPESTATUS[0]}
+  log=$out/${name// /_}.txt
+  : >"$log"
+  timeout "$limit" bash -c '"$@"' stage "$@" >"$log" 2>&1 &
+  running=$!
+  tail -n +1 -f -s 0.2 --pid "$running" "$log" &
+  # wait ends for a trap at once, which a command in front would hold up.
+  wait "$running"
+  status=$?
+  running=
+  wait
   local verdict=ok
   case $status in 0) ;; 77) verdict=skipped ;; 124) verdict=TIME failed=1 ;; *) verdict=FAILED failed=1 ;; esac
   printf '%-8s %-22s %4d s\n' "$verdict" "$name" $(($(date +%s) - begin)) | tee -a "$out/summary.txt"

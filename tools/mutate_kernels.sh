@@ -11,8 +11,9 @@ short= build=build
 while [ $# -gt 0 ]; do
   case $1 in
     --short) short=1; shift ;;
-    --build) build=$2; shift 2 ;;
+    --build) build=${2-}; [ -n "$build" ] || { echo "mutate_kernels: --build needs a directory" >&2; exit 2; }; shift 2 ;;
     -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -*) echo "mutate_kernels: unknown option $1, see tools/mutate_kernels.sh --help" >&2; exit 2 ;;
     *) break ;;
   esac
 done
@@ -74,5 +75,6 @@ while IFS='|' read -r name file kernel edit tests; do
     printf '%-45s %s\n' "$name" "$(finder)"
   fi
 done <tests/cuda/mutants.txt
+[ "$count" -gt 0 ] || echo "mutate_kernels: no mutant in tests/cuda/mutants.txt has such a name${short:+ and is a short one}: $*" >&2
 echo "$count mutants, $missed missed"
 [ "$missed" -eq 0 ] && [ "$count" -gt 0 ]

@@ -154,7 +154,7 @@ void examine_libraries(DoctorReport& report) {
     report.note("MPI", "{}: training runs as one process", build.mpi);
   }
   if (build.nccl.starts_with("built in")) {
-    report.ok("NCCL", "{}: oxrse bench collectives --transport nccl; ranks of a training sum over MPI", build.nccl);
+    report.ok("NCCL", "{}: ranks with run.device \"cuda\" sum by it", build.nccl);
   } else {
     report.note("NCCL", "{}", build.nccl);
   }
