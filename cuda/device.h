@@ -39,6 +39,9 @@ struct LaunchTarget {
   std::vector<LaunchRecord>* launches = nullptr;  // when present, every launch is recorded
 };
 
+/// Attention's tiles of wider heads would not fit into a block's memory.
+inline constexpr std::int64_t kWidestHeads = 256;
+
 /// A GPU, or its emulation on the CPU: where kernels are launched, and memory for partial results of one launch.
 struct Cuda : Device, LaunchTarget {
   Cuda(std::string_view device_name, const KernelTable& table) : name(device_name), kernels(&table) {}
@@ -47,6 +50,8 @@ struct Cuda : Device, LaunchTarget {
   const KernelTable* kernels;  // cuda/kernels/table.h
   bool has_wgmma = false;      // whether attention's forward pass has its kernel for compute capability 9.0 here
   bool wgmma = false;          // whether it takes that where it is for the op
+
+  [[nodiscard]] std::int64_t widest_heads() const override { return kWidestHeads; }
 
   /// Memory for partial results of one launch, aligned to 256 bytes. What an earlier call returned is no longer valid.
   virtual void* scratch(std::size_t bytes) = 0;

@@ -118,8 +118,8 @@ void visit_width(std::int64_t d, F&& f) {
   if (d <= 32) return f(std::integral_constant<int, 32>{});
   if (d <= 64) return f(std::integral_constant<int, 64>{});
   if (d <= 128) return f(std::integral_constant<int, 128>{});
-  require(d <= 256, "attention: the CUDA kernels have heads of width up to 256, got {}: use the CPU", d);
-  return f(std::integral_constant<int, 256>{});
+  require(d <= kWidestHeads, "attention: the CUDA kernels have heads of width up to {}, got {}: use the CPU", kWidestHeads, d);
+  return f(std::integral_constant<int, kWidestHeads>{});
 }
 
 // The two halves of backward.

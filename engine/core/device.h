@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 
@@ -32,6 +33,9 @@ class Device {
   virtual void release(std::byte* memory) noexcept = 0;
   /// Bytes that can still be allocated; below 0 where they are the host's.
   [[nodiscard]] virtual std::int64_t available_bytes() = 0;
+
+  /// The widest heads that its attention takes.
+  [[nodiscard]] virtual std::int64_t widest_heads() const { return std::numeric_limits<std::int64_t>::max(); }
 
   /// Copies to memory of the device, in order with ops. `from` may be used again on return.
   virtual void write(std::byte* to, std::span<const std::byte> from) = 0;

@@ -109,9 +109,9 @@ std::vector<std::string> incompatibilities(const Json& before, const Json& now) 
   complete.update(before, true);
   std::vector<std::string> found = config_differences(complete, now);
   const std::string_view free[] = {
-      "run.name",     "run.dir",        "train.steps",   "train.eval_",   "train.sample_",  "train.stop_after_skipped",
-      "log.",         "checkpoint.",    "parallel.data", "parallel.zero", "comm.algorithm", "comm.bucket_mib",
-      "comm.overlap", "comm.timeout_s", "comm.costs"};
+      "run.name",       "run.dir",     "run.device",    "train.steps",   "train.eval_",    "train.sample_",   "train.stop_after_skipped",
+      "log.",           "checkpoint.", "parallel.data", "parallel.zero", "comm.algorithm", "comm.bucket_mib", "comm.overlap",
+      "comm.timeout_s", "comm.costs"};
   std::erase_if(found, [&](const std::string& line) {
     return std::any_of(std::begin(free), std::end(free), [&](std::string_view prefix) { return line.starts_with(prefix); });
   });

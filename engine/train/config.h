@@ -191,7 +191,8 @@ void check_ranks(const Config& config, int ranks);
 std::string help_text();
 
 /// What differs between the configs of two runs that could not be one: everything but the number of steps and of ranks, how ranks talk,
-/// the run's name and directory, evaluation, samples, logging and checkpoints. Keys that `before` does not know yet had their defaults.
+/// the device, the run's name and directory, evaluation, samples, logging and checkpoints. Keys that `before` does not know yet had their
+/// defaults.
 std::vector<std::string> incompatibilities(const Json& before, const Json& now);
 
 }  // namespace oxrse::train

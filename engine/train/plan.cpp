@@ -120,6 +120,11 @@ std::string describe(const Plan& plan, const Config& config, bool list_ops) {
 }
 
 void require_fits(const Plan& plan, const Config& config, Device* device) {
+  if (device != nullptr) {
+    const std::int64_t width = plan.model.head_width > 0 ? plan.model.head_width : plan.model.width / plan.model.heads;
+    require(width <= device->widest_heads(), "heads are {} wide, and run.device \"{}\" takes up to {}: take more heads, or the CPU", width,
+            config.run.device, device->widest_heads());
+  }
   const bool elsewhere = device != nullptr && device->available_bytes() >= 0;
   if (elsewhere) require_fits_device(plan, *device);
   const std::int64_t available = available_bytes();

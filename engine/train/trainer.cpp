@@ -91,6 +91,18 @@ void require_same_run(const io::Checkpoint& checkpoint, const Json& effective) {
        checkpoint.directory().string(), list);
 }
 
+/// Another device computes the same up to rounding.
+void warn_of_device(const io::Checkpoint& checkpoint, const Json& effective) {
+  const auto device_of = [](const Json& config) {
+    const std::string name = config.value("/run/device"_json_pointer, "auto");
+    return name == "auto" ? "cpu" : name;
+  };
+  const std::string before = device_of(checkpoint.config()), now = device_of(effective);
+  if (before == now) return;
+  warn(fmt::format("{} was saved on run.device \"{}\", the run goes on on \"{}\": with the same numbers up to rounding, not the same bits",
+                   checkpoint.directory().string(), before, now));
+}
+
 /// Weights mean nothing with tokens other than those they were trained on.
 void require_same_tokens(const io::Checkpoint& initial, const io::Tokenizer* tokenizer, const nn::ModelConfig& model) {
   const std::string name = initial.directory().string();
@@ -240,6 +252,7 @@ bool Run::restore_copy(const std::filesystem::path& copy, bool has_files) {
 void Run::restore_files(const std::filesystem::path& files, const Json& effective) {
   io::Checkpoint::load(files, warn, io::Need::Everything, [&](const io::Checkpoint& checkpoint) {
     require_same_run(checkpoint, effective);
+    if (ranks_.first()) warn_of_device(checkpoint, effective);
     restore_together(ranks_, checkpoint.directory(), [&] { progress_ = restore(*training_, checkpoint, data_.train.get()); });
     show(fmt::format("resumed  {} at step {}\n", checkpoint.directory().string(), progress_.step));
   });

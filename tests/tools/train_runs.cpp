@@ -457,4 +457,26 @@ TEST_CASE("a run on the emulated GPU has the losses of the CPU; where it was lef
   const CommandResult wide = run.train(options + run.in("f64") + "--set 'run.device=\"cuda-emulated\"' --set 'precision.compute=\"f64\"'");
   CHECK(wide.exit_code != 0);
   CHECK_THAT(wide.err, Contains("precision.compute f64 is for the CPU"));
+  const CommandResult heads = run.train(options + run.in("heads") + "--set 'run.device=\"cuda-emulated\"' --set model.head_width=264");
+  CHECK(heads.exit_code == 1);
+  CHECK_THAT(heads.err, Contains("heads are 264 wide, and run.device \"cuda-emulated\" takes up to 256"));
+  CHECK_FALSE(fs::exists(run.path("heads/checkpoints")));
+}
+
+TEST_CASE("a run goes on on another device, with a warning and the same numbers up to rounding") {
+  if (!build_info().cuda_emulation.starts_with("built in")) return;
+  const Run run;
+  check_done(run.train(run.in("stayed") + "--set train.steps=4 --set 'optimizer.schedule=\"constant\"'"));
+  const std::string options = run.in("moved") + "--set 'optimizer.schedule=\"constant\"' ";
+  check_done(run.train(options + "--set train.steps=2 --set 'run.device=\"cpu\"'"));
+  const CommandResult named = run.train(options + "--set train.steps=3 --set 'run.device=\"auto\"'");
+  check_done(named);
+  CHECK_THAT(named.err, !Contains("the run goes on on"));
+  const CommandResult moved = run.train(options + "--set train.steps=4 --set 'run.device=\"cuda-emulated\"'");
+  check_done(moved);
+  CHECK_THAT(moved.err, Contains("saved on run.device \"cpu\", the run goes on on \"cuda-emulated\""));
+  const std::vector<double> expected = run.losses("stayed"), got = run.losses("moved");
+  REQUIRE(got.size() == 4);
+  REQUIRE(expected.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(got[i] == Approx(expected[i]).epsilon(2e-5));
 }

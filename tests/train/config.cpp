@@ -36,6 +36,7 @@ TEST_CASE("steps, logging and checkpoints may change on resume, what trains may 
   now["train"]["steps"] = 7;
   now["checkpoint"]["every"] = 3;
   now["log"]["every"] = 2;
+  now["run"]["device"] = "cuda-emulated";
   CHECK(incompatibilities(before, now).empty());
   now["optimizer"]["lr"] = 0.5;
   now["run"]["seed"] = 3;
