@@ -11,12 +11,12 @@
 # shellcheck disable=SC2317  # functions are called through stage
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
-out=gpu_check build=build-cuda device=cuda model=gpt2/124m steps=100 preset=cuda
+out=gpu_check build=build-cuda device=cuda model=gpt2/124m steps=100 preset=cuda patience=1
 while [ $# -gt 0 ]; do
   case $1 in
     --out) out=${2:?--out needs a directory}; shift 2 ;;
     --build) build=${2:?--build needs a directory}; shift 2 ;;
-    --rehearse) device=cuda-emulated model=small/tiny steps=3 preset=cpu; shift ;;
+    --rehearse) device=cuda-emulated model=small/tiny steps=3 preset=cpu patience=5; shift ;;
     -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "gpu_check: unknown argument $1, see tools/gpu_check.sh --help" >&2; exit 2 ;;
   esac
@@ -31,7 +31,7 @@ failed=0
 
 # stage NAME SECONDS COMMAND...: runs the command for at most so long and remembers how it went; what it prints is kept in $out.
 stage() {
-  local name=$1 limit=$2 begin status
+  local name=$1 limit=$(($2 * patience)) begin status
   shift 2
   printf '\n== %s (after %d s, at most %d s)\n' "$name" $(($(date +%s) - started)) "$limit"
   begin=$(date +%s)
