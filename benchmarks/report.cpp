@@ -32,11 +32,15 @@ Json launches_json(const Row& row) {
   return launches;
 }
 
-/// The largest of a member over the launches; -1 without any.
+/// The largest of a member over the launches; -1 without any, or where one of them is not known.
 template <class Member>
 std::int64_t largest(const std::vector<LaunchRecord>& launches, Member LaunchRecord::*member) {
   std::int64_t result = -1;
-  for (const LaunchRecord& l : launches) result = std::max(result, static_cast<std::int64_t>(l.*member));
+  for (const LaunchRecord& l : launches) {
+    const auto value = static_cast<std::int64_t>(l.*member);
+    if (value < 0) return -1;
+    result = std::max(result, value);
+  }
   return result;
 }
 

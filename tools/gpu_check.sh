@@ -11,13 +11,13 @@
 # shellcheck disable=SC2317  # functions are called through stage
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
-out=gpu_check build=build-cuda device=cuda model=gpt2/124m steps=100 preset=cuda
+out=gpu_check build=build-cuda device=cuda model=gpt2/124m steps=100 preset=cuda patience=1
 needs_directory() { [ -n "$2" ] || { echo "gpu_check: $1 needs a directory" >&2; exit 2; }; }
 while [ $# -gt 0 ]; do
   case $1 in
     --out) needs_directory "$1" "${2-}"; out=$2; shift 2 ;;
     --build) needs_directory "$1" "${2-}"; build=$2; shift 2 ;;
-    --rehearse) device=cuda-emulated model=small/tiny steps=3 preset=cpu; shift ;;
+    --rehearse) device=cuda-emulated model=small/tiny steps=3 preset=cpu patience=5; shift ;;
     -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "gpu_check: unknown argument $1, see tools/gpu_check.sh --help" >&2; exit 2 ;;
   esac
@@ -35,7 +35,7 @@ failed=0
 
 # stage NAME SECONDS COMMAND...: runs the command for at most so long and remembers how it went; what it prints is kept in $out.
 stage() {
-  local name=$1 limit=$2 begin status log
+  local name=$1 limit=$(($2 * patience)) begin status log
   shift 2
   printf '\n== %s (after %d s, at most %d s)\n' "$name" $(($(date +%s) - started)) "$limit"
   begin=$(date +%s)

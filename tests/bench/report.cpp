@@ -127,6 +127,12 @@ TEST_CASE("rows without times have what their kernels need, and are compared by 
   CHECK_THAT(csv, Contains("cuda-emulated,\"cuda-emulated\",rope,,bf16,N=4,once,0,,,,1000000,2000000,,,,,2.000,1.0e-03,40,64,8\n"));
   CHECK_THAT(table_line(row, true), Contains("40") && Contains(" 64 "));
 
+  // The most of those that are known would be taken for the most of all.
+  row.launches.push_back({.kernel = "new<bf16>", .threads = 128, .shared = 16});
+  CHECK(row.registers() == -1);
+  CHECK(row.local() == -1);
+  CHECK(row.shared() == 64);
+
   CHECK(compare(json, to_json(report)).changed == 0);
   report.rows[0].max_err = 1.9e-3;
   CHECK(compare(json, to_json(report)).changed == 0);
