@@ -73,6 +73,7 @@ class StandIn : public cuda::Api {
   void called(const std::string& name);
 
   std::map<std::byte*, std::size_t> memory_;
+  int captures_ = 0;  // that have begun and not ended
 };
 
 }  // namespace oxrse::cuda_emulated
