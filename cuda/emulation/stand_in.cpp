@@ -46,6 +46,7 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
   std::vector<Work> nodes;
+  bool uploaded = false;
 };
 
 namespace oxrse::emulation {
@@ -151,8 +152,13 @@ bool StandIn::update(cuda::GraphExec exec, cuda::Graph graph) {
   return true;
 }
 
+void StandIn::upload(cuda::GraphExec exec, cuda::Stream stream) {
+  if (!std::exchange(exec->uploaded, true)) stream->add([stream] { stream->clock += 1e-3; });
+}
+
 void StandIn::launch(cuda::GraphExec exec, cuda::Stream stream) {
   called("launch");
+  upload(exec, stream);
   for (const Work& node : exec->nodes) stream->add(node);
 }
 
