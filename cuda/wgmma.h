@@ -53,7 +53,7 @@ __device__ __forceinline__ void wait_for_phase(Mbarrier* barrier, int parity) {
       ".reg .pred over;\n"
       "again:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
-      "@over bra done;\n"
+      "@over bra done;\n"  // not .uni: a thread may be told earlier than another of its warp
       "bra again;\n"
       "done:\n"
       "}" ::"r"(shared_address(barrier)),

@@ -38,7 +38,7 @@ void Device::multiply(const Product& product) {
 
 bool Device::multiply_activated(const Product& product) {
   const cuda::Multiplication multiplication = cuda::multiplication_of(product);
-  if (multiplication.k == 0) return false;
+  if (multiplication.k == 0 || !cuda::takes_auxiliary(multiplication)) return false;
   reference_product(multiplication, cuda::operands_of(product));
   return true;
 }

@@ -46,6 +46,7 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
   std::vector<Work> nodes;
+  bool uploaded = false;
 };
 
 namespace oxrse::emulation {
@@ -73,6 +74,7 @@ std::int64_t StandIn::free_bytes() {
 
 std::byte* StandIn::allocate(Memory kind, std::size_t bytes) {
   called("allocate");
+  if (kind == Memory::Shared && captures_ > 0) throw DeviceError("allocate: shared memory is waited for, while a graph is captured");
   std::byte* memory = allocate_poisoned(bytes);
   memory_[memory] = bytes;
   allocated[kind] += bytes;
@@ -115,21 +117,25 @@ void StandIn::record(cuda::Event event, cuda::Stream stream) {
 
 double StandIn::seconds_between(cuda::Event begin, cuda::Event end) {
   if (begin->stream == nullptr || end->stream == nullptr) throw DeviceError("seconds_between: an event was not recorded");
+  if (end->stream->capturing) throw DeviceError("seconds_between: while a graph is captured");
   end->stream->run();
   return end->time - begin->time;
 }
 
 void StandIn::begin_capture(cuda::Stream stream) {
   called("begin_capture");
-  stream->capturing = true;
+  if (std::exchange(stream->capturing, true)) throw DeviceError("begin_capture: while a graph is captured");
+  ++captures_;
 }
 
 cuda::Graph StandIn::end_capture(cuda::Stream stream) {
+  --captures_;
   stream->capturing = false;
   return new CUgraph_st{std::exchange(stream->captured, {})};
 }
 
 void StandIn::abandon_capture(cuda::Stream stream) noexcept {
+  --captures_;
   stream->capturing = false;
   stream->captured.clear();
 }
@@ -146,8 +152,13 @@ bool StandIn::update(cuda::GraphExec exec, cuda::Graph graph) {
   return true;
 }
 
+void StandIn::upload(cuda::GraphExec exec, cuda::Stream stream) {
+  if (!std::exchange(exec->uploaded, true)) stream->add([stream] { stream->clock += 1e-3; });
+}
+
 void StandIn::launch(cuda::GraphExec exec, cuda::Stream stream) {
   called("launch");
+  upload(exec, stream);
   for (const Work& node : exec->nodes) stream->add(node);
 }
 
@@ -157,6 +168,8 @@ void StandIn::release(cuda::GraphExec exec) noexcept { delete exec; }
 std::vector<cuda::Algorithm> StandIn::algorithms(const cuda::Multiplication& product, const cuda::Operands& /*operands*/,
                                                  std::size_t /*workspace*/, int most) {
   called("algorithms");
+  if (product.activation != cuda::Multiplication::Activation::None && product.ldaux % 8 != 0)
+    throw DeviceError("algorithms: rows of an auxiliary matrix must be multiples of 8 apart");
   if (product.alignment < least_alignment) return {};
   if (product.activation != cuda::Multiplication::Activation::None && !activations) return {};
   std::vector<cuda::Algorithm> all;

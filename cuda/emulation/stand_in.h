@@ -12,7 +12,8 @@ namespace oxrse::cuda_emulated {
 /// CUDA's libraries for tests: what is enqueued runs when somebody waits and not before, so a missing wait shows as memory that is still
 /// NaN; what is captured runs when its graph is launched. Everything can be made to fail, and what was used is counted.
 ///
-/// Its clock advances by a microsecond for everything that runs, and for products by what `seconds_of` says.
+/// Its clock advances by a microsecond for everything that runs, for products by what `seconds_of` says, and by a millisecond for bringing
+/// a graph to the device, with its first launch where that was not done before.
 class StandIn : public cuda::Api {
  public:
   std::vector<cuda::Properties> machine = {{.name = "Stand-in",
@@ -55,6 +56,7 @@ class StandIn : public cuda::Api {
   void abandon_capture(cuda::Stream stream) noexcept override;
   cuda::GraphExec instantiate(cuda::Graph graph) override;
   bool update(cuda::GraphExec exec, cuda::Graph graph) override;
+  void upload(cuda::GraphExec exec, cuda::Stream stream) override;
   void launch(cuda::GraphExec exec, cuda::Stream stream) override;
   void release(cuda::Graph graph) noexcept override;
   void release(cuda::GraphExec exec) noexcept override;
@@ -73,6 +75,7 @@ class StandIn : public cuda::Api {
   void called(const std::string& name);
 
   std::map<std::byte*, std::size_t> memory_;
+  int captures_ = 0;  // that have begun and not ended
 };
 
 }  // namespace oxrse::cuda_emulated

@@ -104,6 +104,8 @@ class Api {
   virtual GraphExec instantiate(Graph graph) = 0;
   /// Gives `exec` the parameters of `graph`; false when it has other nodes.
   virtual bool update(GraphExec exec, Graph graph) = 0;
+  /// Brings a graph to the device ahead of its first launch, which would do that within its time.
+  virtual void upload(GraphExec exec, Stream stream) = 0;
   virtual void launch(GraphExec exec, Stream stream) = 0;
   virtual void release(Graph graph) noexcept = 0;
   virtual void release(GraphExec exec) noexcept = 0;

@@ -121,6 +121,7 @@ double Gpu::seconds_of(const std::function<void()>& body) {
   const Handle<Graph> graph = capture(body);
   const Handle<GraphExec> all(api_, api_.instantiate(graph.get()));
   const Handle<Event> begin(api_, api_.make_event()), end(api_, api_.make_event());
+  api_.upload(all.get(), stream);
   api_.record(begin.get(), stream);
   api_.launch(all.get(), stream);
   api_.record(end.get(), stream);

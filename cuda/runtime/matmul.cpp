@@ -64,10 +64,15 @@ Operands operands_of(const Product& p) {
           .aux = aux.present() ? const_cast<std::byte*>(aux.address()) : nullptr};
 }
 
+bool takes_auxiliary(const Multiplication& product) {
+  constexpr std::int64_t kColumns = 8;  // CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD of GELU
+  return product.activation == Multiplication::Activation::None || product.ldaux % kColumns == 0;
+}
+
 bool Matmul::multiply(Stream stream, const Product& product, bool measure) {
   const Multiplication multiplication = multiplication_of(product);
   if (multiplication.m == 0 || multiplication.n == 0) return true;
-  if (multiplication.k == 0) return false;
+  if (multiplication.k == 0 || !takes_auxiliary(multiplication)) return false;
   const Operands operands = operands_of(product);
   const std::optional<Algorithm> algorithm = choose(stream, multiplication, operands, measure);
   if (!algorithm) return false;

@@ -14,6 +14,9 @@ namespace oxrse::cuda {
 Multiplication multiplication_of(const Product& product);
 Operands operands_of(const Product& product);
 
+/// Whether the rows of GELU's auxiliary matrix are as far apart as the library wants them; it has errors for others, not fewer algorithms.
+bool takes_auxiliary(const Multiplication& product);
+
 /// Matrix products by the library, each by the algorithm that was measured to be the fastest for its sizes, types and epilogue.
 class Matmul {
  public:

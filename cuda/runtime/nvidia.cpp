@@ -142,6 +142,7 @@ class Nvidia : public Api {
     cudaGetLastError();
     return status == cudaSuccess;
   }
+  void upload(GraphExec exec, Stream stream) override { check("cudaGraphUpload", "", cudaGraphUpload(exec, stream)); }
   void launch(GraphExec exec, Stream stream) override { check("cudaGraphLaunch", "", cudaGraphLaunch(exec, stream)); }
   void release(Graph graph) noexcept override { cudaGraphDestroy(graph); }
   void release(GraphExec exec) noexcept override { cudaGraphExecDestroy(exec); }

@@ -1,5 +1,6 @@
 #include "engine/ops/cross_entropy.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -19,13 +20,20 @@ accumulator_t<T> maximum(const T* x, std::int64_t count) {
   return result;
 }
 
+/// By blocks: added one after the other to the 1 of the largest logit in f32, small exponentials would each lose their last digits.
 template <class T>
 accumulator_t<T> sum_exponentials(const T* x, std::int64_t count, accumulator_t<T> base) {
   using R = accumulator_t<T>;
-  R sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < count; ++i) sum += cpu::exponential(static_cast<R>(x[i]) - base);
-  return sum;
+  constexpr std::int64_t kBlock = 64;
+  double sum = 0;
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t end = std::min(begin + kBlock, count);
+    R part = 0;
+#pragma omp simd reduction(+ : part)
+    for (std::int64_t i = begin; i < end; ++i) part += cpu::exponential(static_cast<R>(x[i]) - base);
+    sum += static_cast<double>(part);
+  }
+  return static_cast<R>(sum);
 }
 
 /// A row of equal logits.

@@ -26,7 +26,12 @@ std::string wanted_device() {
 
 Cuda& stand_in() {
   static cuda_emulated::StandIn api;
-  static cuda::Gpu gpu("stand-in", cuda_emulated::kernel_table(), api, 0, {});
+  static cuda::Gpu& gpu = []() -> cuda::Gpu& {
+    api.machine[0].major = 9;  // has every kernel, and takes the portable ones, as the emulation does
+    static cuda::Gpu made("stand-in", cuda_emulated::kernel_table(), api, 0, {});
+    made.wgmma = false;
+    return made;
+  }();
   return gpu;
 }
 

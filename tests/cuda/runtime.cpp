@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cuda/emulation/device.h"
 #include "cuda/emulation/memory.h"
 #include "cuda/emulation/stand_in.h"
 #include "cuda/kernels/table.h"
@@ -10,6 +11,7 @@
 #include "engine/ops/linear.h"
 #include "tests/catch.h"
 #include "tests/io/temporary.h"
+#include "tests/ops/case.h"
 
 using namespace oxrse;
 using Catch::Matchers::Contains;
@@ -146,6 +148,14 @@ TEST_CASE_METHOD(WithArena, "gpu: a step that fails while it is captured leaves 
   CHECK(t.data<float>()[0] == 1);
 }
 
+TEST_CASE_METHOD(WithArena, "gpu: what a capture does not allow is refused by the stand-in as CUDA refuses it") {
+  gpu.run_step([] {});
+  CHECK_THROWS_WITH(gpu.run_step([&] { Arena::allocated(1 << 10, &gpu); }), Contains("while a graph is captured"));
+  CHECK_THROWS_WITH(gpu.run_step([&] { gpu.run_step([] {}); }), Contains("while a graph is captured"));
+  gpu.run_step([] {});
+  context.wait();
+}
+
 TEST_CASE_METHOD(WithArena, "gpu: errors name the call, the op and the shapes") {
   const ops::Linear op = product_of_ones(arena, 3, 5, 7);
   api.broken = {"multiply"};
@@ -237,26 +247,81 @@ TEST_CASE("gpu: products that the library has no algorithm for are a kernel's") 
   for (std::int64_t i = 0; i < op.y.count(); ++i) REQUIRE(op.y.data<float>()[i] == 21);
 }
 
+TEST_CASE("gpu: the kernel of products, in every type, transposed, with gaps and with what is added") {
+  cuda_emulated::Device device;
+  for (const auto& [type, result] : {std::pair{DType::F32, DType::F32},
+                                     {DType::BF16, DType::BF16},
+                                     {DType::BF16, DType::F32},
+                                     {DType::F16, DType::F16},
+                                     {DType::F16, DType::F32}}) {
+    for (int variant = 0; variant < 12; ++variant) {
+      const bool transpose_a = variant % 2 != 0, transpose_b = variant / 2 % 2 != 0;
+      const int added = variant / 4;  // nothing; bias and residual; what is there
+      INFO(name_of(type) << " to " << name_of(result) << ", variant " << variant);
+      const std::int64_t m = 19, n = 35, k = 21;
+      const auto random = [](DType of, std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
+        test::Guarded t(of, {rows, columns}, 3);
+        t.set(test::normal({rows, columns}, seed).values);
+        return t;
+      };
+      const test::Guarded a = transpose_a ? random(type, k, m, 1) : random(type, m, k, 1);
+      const test::Guarded b = transpose_b ? random(type, n, k, 2) : random(type, k, n, 2);
+      const test::Guarded residual = random(result, m, n, 3);
+      test::Guarded bias(result, {n}), c(result, {m, n}, 3);
+      bias.set(test::normal({n}, 4).values);
+      if (added == 2) c.set(residual.values());
+      Product product{};
+      product.c = c.view();
+      product.a = a.view();
+      product.b = b.view();
+      product.transpose_a = transpose_a;
+      product.transpose_b = transpose_b;
+      if (added == 1) {
+        product.bias = bias.view();
+        product.residual = residual.view();
+      }
+      if (added == 2) product.to_c = Write::Add;
+      device.kernels->multiply(device, product);
+      const test::Values x = a.values(), y = b.values(), more = residual.values(), offset = bias.values(), got = c.values();
+      const double unit = result == DType::F32 ? 1e-6 : result == DType::F16 ? 0x1p-11 : 0x1p-8;
+      for (std::int64_t i = 0; i < m; ++i) {
+        for (std::int64_t j = 0; j < n; ++j) {
+          const auto at = static_cast<std::size_t>(i * n + j);
+          double sum = (added > 0 ? more[at] : 0) + (added == 1 ? offset[static_cast<std::size_t>(j)] : 0);
+          for (std::int64_t l = 0; l < k; ++l) {
+            sum += x[static_cast<std::size_t>(transpose_a ? l * m + i : i * k + l)] *
+                   y[static_cast<std::size_t>(transpose_b ? j * k + l : l * n + j)];
+          }
+          REQUIRE(std::abs(got[at] - sum) <= unit * std::abs(sum) + 1e-5);  // rounded once
+        }
+      }
+      CHECK(c.intact());
+    }
+  }
+}
+
 TEST_CASE("gpu: GELU is part of the product where the library has it, and a kernel elsewhere") {
-  for (const bool activations : {true, false}) {
-    INFO("activations " << activations);
+  // The library wants rows of the auxiliary matrix at multiples of 8 elements.
+  for (const auto& [activations, width] : {std::pair<bool, std::int64_t>{true, 8}, {false, 8}, {true, 7}}) {
+    INFO("activations " << activations << ", width " << width);
     StandIn api;
     api.activations = activations;
     TestGpu test(api);
     Arena arena = Arena::allocated(1 << 16, &test.gpu);
     Context context = test.context(arena);
-    ops::Linear op = product_of_ones(arena, 3, 5, 7);
-    op.gelu = matrix(arena, 3, 7);
-    const Tensor dx = matrix(arena, 3, 5);
+    ops::Linear op = product_of_ones(arena, 3, width, width);
+    op.gelu = matrix(arena, 3, width);
+    const Tensor dx = matrix(arena, 3, width);
     std::vector<LaunchRecord> launches;
     test.gpu.launches = &launches;
     ops::run(context, op);
     ops::run(context, ops::Linear::Backward{.dx = dx, .dy = op.y, .x = {}, .w = op.w, .before = op.x});
     context.wait();
-    CHECK(launches.size() == (activations ? 0 : 2));
-    CHECK(op.y.data<float>()[20] == 5);
-    CHECK(op.gelu.data<float>()[20] == Approx(4.99999977).epsilon(1e-7));
-    CHECK(dx.data<float>()[14] == Approx(35 * 1.08296408).epsilon(1e-6));  // GELU'(1)
+    CHECK(launches.size() == (activations && width == 8 ? 0 : 2));
+    const auto sum = static_cast<double>(width);
+    CHECK(static_cast<double>(op.y.data<float>()[20]) == sum);
+    CHECK(op.gelu.data<float>()[20] == Approx(sum).epsilon(1e-7));
+    CHECK(dx.data<float>()[14] == Approx(sum * sum * 1.08296408).epsilon(1e-6));  // GELU'(1)
   }
 }
 

@@ -26,6 +26,9 @@ OpCase forward_case(const AttentionShape& s) {
   return c;
 }
 
+/// Whether the device of these tests has the kernel: a GPU of another generation has not.
+bool has_kernel() { return dynamic_cast<Cuda&>(*device_under_test().device).has_wgmma; }
+
 /// The device of these tests takes the kernel, and keeps what it launches.
 class WithWgmma {
  public:
@@ -100,6 +103,7 @@ std::string refusal(int threads, std::size_t shared, const Body& body) {
 }  // namespace
 
 TEST_CASE("wgmma attention: as right as the portable kernel, the same bits in every order of threads") {
+  if (!has_kernel()) return;
   for (const AttentionShape& s : kShapes) {
     for (const DType type : {DType::BF16, DType::F16}) {
       const OpCase c = rounded_to(type, forward_case(s));
@@ -120,6 +124,7 @@ TEST_CASE("wgmma attention: as right as the portable kernel, the same bits in ev
 }
 
 TEST_CASE("wgmma attention: rows with gaps, and what it leaves to the portable kernel") {
+  if (!has_kernel()) return;
   const OpCase c = forward_case({.b = 2, .t = 150, .s = 150, .h = 2, .k = 1, .d = 64});
   const Outcome contiguous = forward(c, {.type = DType::BF16, .aligned = true}, true);
   const Outcome gaps = forward(c, {.type = DType::BF16, .gap = 24, .aligned = true}, true);

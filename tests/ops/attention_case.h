@@ -155,6 +155,8 @@ inline const AttentionShape kAttentionShapes[] = {{.b = 1, .t = 2, .s = 2, .h = 
                                                   {.b = 1, .t = 140, .s = 140, .h = 1, .k = 1, .d = 17, .window = 9},
                                                   {.b = 1, .t = 150, .s = 200, .h = 2, .k = 1, .d = 16, .window = 70},
                                                   {.b = 2, .t = 131, .s = 131, .h = 2, .k = 1, .d = 16, .window = 0, .documents = true},
-                                                  {.b = 1, .t = 131, .s = 140, .h = 2, .k = 1, .d = 16, .window = 20, .documents = true}};
+                                                  {.b = 1, .t = 131, .s = 140, .h = 2, .k = 1, .d = 16, .window = 20, .documents = true},
+                                                  {.b = 1, .t = 37, .s = 70, .h = 2, .k = 1, .d = 136},
+                                                  {.b = 1, .t = 70, .s = 70, .h = 1, .k = 1, .d = 256, .window = 40}};
 
 }  // namespace oxrse::test

@@ -110,16 +110,35 @@ TEST_CASE("cross entropy: padding never wins and never learns") {
   for (std::size_t i = 0; i < logits.size(); ++i) {
     if (i % 1024 >= 1000) logits[i] = i % 2 == 0 ? 1e4 : kInfinity;
   }
-  const Arrays padded = execute(c, {.type = DType::F32});
   OpCase plain = entropy_case(6, 1000, 1000);
   Values& kept = plain.inputs.at("logits").values;
   for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = logits[i / 1000 * 1024 + i % 1000];
   plain.inputs["targets"] = c.inputs.at("targets");
-  const Arrays expected = execute(plain, {.type = DType::F32});
-  CHECK(padded.at("loss").values == expected.at("loss").values);
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const double e = i % 1024 < 1000 ? expected.at("dlogits").values[i / 1024 * 1000 + i % 1024] : 0;
-    if (padded.at("dlogits").values[i] != e) FAIL("element " << i);
+  for (const DType type : {DType::F32, DType::BF16, DType::F16}) {
+    INFO(name_of(type));
+    const Arrays padded = execute(c, {.type = type}), expected = execute(plain, {.type = type});
+    CHECK(padded.at("loss").values == expected.at("loss").values);
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      const double e = i % 1024 < 1000 ? expected.at("dlogits").values[i / 1024 * 1000 + i % 1024] : 0;
+      if (padded.at("dlogits").values[i] != e) FAIL("element " << i);
+    }
+  }
+}
+
+TEST_CASE("cross entropy: a margin of 12 leaves a loss that short types can tell from 0") {
+  for (const DType type : {DType::F32, DType::BF16, DType::F16}) {
+    INFO(name_of(type));
+    OpCase c = entropy_case(1, 1000, 1000);
+    Values logits(1000, 0.0);
+    logits[7] = 12;
+    c.inputs["logits"] = numbers({1, 1000}, logits);
+    c.inputs["targets"] = numbers({1}, {7});
+    const Arrays results = execute(c, {.type = type});
+    const double loss = std::log1p(999 * std::exp(-12.0)), share = std::exp(-12.0 - loss);
+    const double digits = type == DType::F32 ? 3e-4 : type == DType::BF16 ? 0x1p-8 : 0.01;  // fp16: below its normal numbers
+    CHECK(results.at("loss").values[0] == Approx(loss).epsilon(3e-4));
+    CHECK(results.at("dlogits").values[6] == Approx(share).epsilon(digits));
+    CHECK(results.at("dlogits").values[7] == Approx(-999 * share).epsilon(digits));
   }
 }
 
@@ -165,7 +184,9 @@ TEST_CASE("cross entropy: ignored rows, no rows, no gradient") {
   for (const auto& [name, array] : execute(c, {.type = DType::BF16})) {
     CHECK(std::ranges::all_of(array.values, [](double x) { return x == 0; }));
   }
-  for (const auto& [name, array] : execute(entropy_case(0, 40, 40), {})) CHECK(array.values.empty());
+  for (const DType type : {DType::F64, DType::F32}) {
+    for (const auto& [name, array] : execute(entropy_case(0, 40, 40), {.type = type})) CHECK(array.values.empty());
+  }
 
   const OpCase both = entropy_case(5, 40, 33);
   OpCase loss = both;
@@ -208,11 +229,14 @@ TEST_CASE("cross entropy: errors of shape") {
 
 TEST_CASE("cross entropy: offsets past 2^31") {
   const std::int64_t stride = (std::int64_t{1} << 31) + 3;
-  const SparseMemory memory(2 * stride * 4);
+  const SparseMemory memory((stride + 5) * 4);
   const Tensor logits = memory.view(DType::F32, {2, stride}, 5);
   Guarded loss(DType::F32, {2}), targets(DType::I32, {2});
   targets.set(Values{1, 2});
-  for (std::int64_t v = 0; v < 5; ++v) logits.data<float>()[stride + v] = static_cast<float>(v);
+  for (std::int64_t v = 0; v < 5; ++v) {
+    logits.data<float>()[v] = 0;
+    logits.data<float>()[stride + v] = static_cast<float>(v);
+  }
   Context context = context_for(DType::F32);
   ops::run(context, CrossEntropy{.loss = loss.view(), .dlogits = logits, .logits = logits, .targets = targets.view(), .vocab = 5});
   const double lse = std::log(1 + std::exp(1) + std::exp(2) + std::exp(3) + std::exp(4));

@@ -155,7 +155,7 @@ void check_in_place(OpCase c, const std::map<std::string, std::string>& in_place
 }
 
 void check_add(const OpCase& c, const std::vector<std::string>& results) {
-  for (const auto& [type, tolerance] : {std::pair{DType::F64, 1e-12}, {DType::F32, 1e-5}}) {
+  for (const auto& [type, tolerance] : {std::pair{DType::F64, 1e-12}, {DType::F32, 1e-5}, {DType::BF16, 0x1p-7}, {DType::F16, 0x1p-10}}) {
     const Arrays assigned = execute(c, {.type = type});
     const Arrays added = execute(c, {.type = type, .write = Write::Add});
     for (const auto& [name, array] : assigned) {

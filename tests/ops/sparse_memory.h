@@ -6,18 +6,31 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "engine/core/device.h"
 #include "engine/core/tensor.h"
+#include "tests/ops/device.h"
 
 namespace oxrse::test {
 
-/// Zeros at many addresses of which only the pages that are touched take memory: for views whose offsets pass 2^31.
+/// Memory at many addresses, for views whose offsets pass 2^31. The host's: zeros, of which only the pages that are touched take memory. A
+/// device whose kernels cannot reach that has it in its own.
 class SparseMemory {
  public:
   explicit SparseMemory(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
+    if (Device* device = device_under_test().memory; device != nullptr) {
+      address_ = device->allocate(bytes);
+      return;
+    }
     address_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     require(address_ != MAP_FAILED, "no {} bytes of address space", bytes);
   }
-  ~SparseMemory() { ::munmap(address_, bytes_); }
+  ~SparseMemory() {
+    if (Device* device = device_under_test().memory; device != nullptr) {
+      device->release(static_cast<std::byte*>(address_));
+    } else {
+      ::munmap(address_, bytes_);
+    }
+  }
   SparseMemory(const SparseMemory&) = delete;
   SparseMemory& operator=(const SparseMemory&) = delete;
 
