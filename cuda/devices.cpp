@@ -1,5 +1,7 @@
 #include "cuda/devices.h"
 
+#include <optional>
+
 #include "cuda/dispatch.h"
 #ifdef OXRSE_HAVE_CUDA_EMULATION
 #include "cuda/emulation/device.h"
@@ -14,13 +16,18 @@
 namespace oxrse::cuda {
 namespace {
 
+std::optional<int>& given_rank() {
+  static std::optional<int> rank;
+  return rank;
+}
+
 #ifdef OXRSE_HAVE_CUDA
 /// The GPU of this process, from the first call on.
 Device& open_gpu() {
   try {
     Api& api = nvidia_api();
     const std::vector<Properties> all = api.devices();
-    const int index = device_of(local_rank(), static_cast<int>(all.size()));
+    const int index = device_of(given_rank().value_or(local_rank()), static_cast<int>(all.size()));
     static Gpu gpu("cuda", kernel_table(), api, index,
                    algorithm_cache_file(all[static_cast<std::size_t>(index)].name + " " + api.library_version()));
     return gpu;
@@ -44,6 +51,8 @@ void add_devices() {
   add_device("cuda", open_gpu);
 #endif
 }
+
+void use_local_rank(int rank) { given_rank() = rank; }
 
 std::vector<std::string> describe_gpus() {
   std::vector<std::string> lines;

@@ -25,6 +25,10 @@ struct Grid {
 
 #ifdef __CUDACC__
 
+/// Throws an Error with the name of the kernel in `signature` when no GPU takes such a grid.
+void check_grid(std::string_view signature, const Grid& grid);
+/// Throws one that also says how much was asked for, unless `status` is success.
+void check_shared(std::string_view signature, const Grid& grid, cudaError_t status);
 /// Throws an Error with the name of the call, and of the kernel in `signature`, unless `status` is success.
 void check_launch(std::string_view call, std::string_view signature, cudaError_t status);
 
@@ -41,9 +45,10 @@ template <auto kKernel, class... Arguments>
 void launch(const LaunchTarget& target, const Grid& grid, Arguments&&... arguments) {
   if (grid.empty()) return;
   const std::string_view signature = __PRETTY_FUNCTION__;
+  check_grid(signature, grid);
   constexpr std::size_t kWithoutAsking = 48 * 1024;  // more shared memory has to be asked for
   if (grid.shared > kWithoutAsking) {
-    check_launch("cudaFuncSetAttribute", signature,
+    check_shared(signature, grid,
                  cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared)));
   }
   cudaLaunchConfig_t config{};

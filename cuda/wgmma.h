@@ -67,11 +67,12 @@ __device__ __forceinline__ void arrive_at(int name, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(name), "r"(threads) : "memory");
 }
 
-/// Starts the copy of a box of the map from (column, row, i, j) on, to 1024-byte aligned shared memory, whose bytes arrive at the barrier.
-__device__ __forceinline__ void copy_box(void* to, const TensorMap& map, int column, int row, int i, int j, Mbarrier* barrier) {
+/// Starts the copy of a box of the map from (column, head, row, sample) on, to 1024-byte aligned shared memory, whose bytes arrive at the
+/// barrier.
+__device__ __forceinline__ void copy_box(void* to, const TensorMap& map, int column, int head, int row, int sample, Mbarrier* barrier) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(
                    shared_address(to)),
-               "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(i), "r"(j)
+               "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(head), "r"(row), "r"(sample)
                : "memory");
 }
 
@@ -180,10 +181,10 @@ inline void wait_for_phase(Mbarrier* barrier, int parity, const Where& where = W
 inline void wait_at(int name, int threads, const Where& where = Where::current()) { emulation::barrier(name, threads, where); }
 inline void arrive_at(int name, int threads) { emulation::arrive(name, threads); }
 
-inline void copy_box(void* to, const TensorMap& map, int column, int row, int i, int j, Mbarrier* barrier) {
+inline void copy_box(void* to, const TensorMap& map, int column, int head, int row, int sample, Mbarrier* barrier) {
   emulation::TensorBox box;
   std::memcpy(&box, map.bits, sizeof box);
-  emulation::copy_box(to, box, {column, row, i, j}, barrier);
+  emulation::copy_box(to, box, {column, head, row, sample}, barrier);
 }
 
 template <int kRegisters>

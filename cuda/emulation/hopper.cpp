@@ -113,7 +113,7 @@ void copy_box(void* to, const TensorBox& box, const std::array<int, 4>& first, s
       for (int c = 0; c < box.columns; ++c) {
         std::byte* element = at(swizzled(address + static_cast<unsigned>(r * row_bytes + c * box.element)), 2, "copy of a box");
         std::memset(element, 0, static_cast<std::size_t>(box.element));
-        const std::array<std::int64_t, 4> index = {first[0] + c, first[1] + r, first[2], first[3]};
+        const std::array<std::int64_t, 4> index = {first[0] + c, first[1], first[2] + r, first[3]};
         bool inside = true;
         std::int64_t offset = index[0] * box.element;
         for (std::size_t i = 0; i < 4; ++i) {

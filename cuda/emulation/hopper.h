@@ -35,8 +35,8 @@ struct TensorBox {
   int columns, rows;
   int element;  // bytes
 };
-/// Copies the box at `first` to shared memory, row by row, in the swizzle of 128 bytes; outside of the tensor it is 0. Its bytes are told
-/// to the barrier.
+/// Copies the box at `first` to shared memory, one row of dimension 2 after the other, in the swizzle of 128 bytes; outside of the tensor
+/// it is 0. Its bytes are told to the barrier.
 void copy_box(void* to, const TensorBox& box, const std::array<int, 4>& first, std::uint64_t* barrier);
 
 /// A product of a warpgroup, wgmma.m64nNk16: C (64 x columns) += A (64 x 16) B (16 x columns), or = where it does not accumulate.

@@ -1,7 +1,10 @@
 #include "cuda/runtime/matmul.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
+
+#include "engine/core/json.h"
 
 namespace oxrse::cuda {
 namespace {
@@ -82,15 +85,52 @@ bool Matmul::multiply(Stream stream, const Product& product, bool measure) {
 
 std::optional<Algorithm> Matmul::choose(Stream stream, const Multiplication& product, const Operands& operands, bool measure) {
   const std::string key = product.key();
-  if (const auto found = chosen_.find(key); found != chosen_.end()) return found->second;
-  if (const auto kept = cache_.find(key); kept && api_.accepts(product, operands, *kept, kWorkspace)) return chosen_[key] = kept;
+  const bool together = agree_ != nullptr && measure;
+  const auto found = chosen_.find(key);
+  if (found != chosen_.end() && (found->second.agreed || !together)) return found->second.algorithm;
+  const auto own = [&] { return found != chosen_.end() ? found->second.algorithm : find(stream, product, operands, measure); };
+  const std::optional<Algorithm> algorithm = together ? of_first_rank(product, operands, own) : own();
+  // What was not measured may be later.
+  if (measure || !algorithm || cache_.find(key)) chosen_[key] = {algorithm, together};
+  return algorithm;
+}
+
+/// Another rank's algorithm, if it is for this GPU.
+std::optional<Algorithm> Matmul::of_first_rank(const Multiplication& product, const Operands& operands,
+                                               const std::function<std::optional<Algorithm>()>& own) const {
+  const std::string text = agree_([&] {
+    const std::optional<Algorithm> algorithm = own();
+    return algorithm ? Json(*algorithm).dump() : Json().dump();
+  });
+  const Json chosen = Json::parse(text);
+  if (chosen.is_null()) return std::nullopt;
+  const auto algorithm = chosen.get<Algorithm>();
+  if (!api_.accepts(product, operands, algorithm, kWorkspace)) {
+    throw DeviceError(
+        fmt::format("the first rank's algorithm for the product {} is not for this rank's GPU: ranks need GPUs and libraries of one kind",
+                    product.key()));
+  }
+  return algorithm;
+}
+
+/// The algorithm of an earlier run, or the one that is measured to be the fastest, or where that cannot be done now the library's own
+/// choice.
+std::optional<Algorithm> Matmul::find(Stream stream, const Multiplication& product, const Operands& operands, bool measure) {
+  const std::string key = product.key();
+  if (const auto kept = cache_.find(key); kept && api_.accepts(product, operands, *kept, kWorkspace)) return kept;
   const std::vector<Algorithm> candidates = api_.algorithms(product, operands, kWorkspace, kCandidates);
-  if (candidates.empty()) return chosen_[key] = std::nullopt;
+  if (candidates.empty()) {
+    if (product.activation == Multiplication::Activation::None) {
+      fmt::print(stderr,
+                 "warning: the library has no algorithm for the product {}: the engine's own kernel is taken, which is far slower\n", key);
+    }
+    return std::nullopt;
+  }
   if (!measure) return candidates.front();
   const std::optional<Algorithm> best = fastest(stream, product, operands, candidates);
   if (!best) return candidates.front();
   cache_.add(key, *best);
-  return chosen_[key] = best;
+  return best;
 }
 
 /// Nothing where there is no memory for another result: the product's own may be one of its operands.

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cuda/device.h"
 #include "cuda/runtime/algorithm_cache.h"
@@ -25,6 +27,8 @@ class Matmul {
   /// Enqueues the product; false where the library has no algorithm for it. `measure`: whether algorithms may be tried now, which waits
   /// for the stream; otherwise the library's own choice is taken where none was measured before.
   bool multiply(Stream stream, const Product& product, bool measure);
+  /// From here on the first rank's algorithms are taken (Device::agree).
+  void agree(Device::Agree agree) { agree_ = std::move(agree); }
   /// Keeps what was measured for the next run.
   void save() { cache_.save(); }
 
@@ -34,12 +38,20 @@ class Matmul {
 
  private:
   std::optional<Algorithm> choose(Stream stream, const Multiplication& product, const Operands& operands, bool measure);
+  std::optional<Algorithm> of_first_rank(const Multiplication& product, const Operands& operands,
+                                         const std::function<std::optional<Algorithm>()>& own) const;
+  std::optional<Algorithm> find(Stream stream, const Multiplication& product, const Operands& operands, bool measure);
   std::optional<Algorithm> fastest(Stream stream, const Multiplication& product, Operands operands,
                                    const std::vector<Algorithm>& candidates);
 
   Api& api_;
   AlgorithmCache cache_;
-  std::map<std::string, std::optional<Algorithm>> chosen_;  // in this run
+  struct Chosen {
+    std::optional<Algorithm> algorithm;
+    bool agreed = false;  // among the ranks
+  };
+  std::map<std::string, Chosen> chosen_;  // in this run
+  Device::Agree agree_;
   Buffer workspace_;
 };
 

@@ -32,7 +32,7 @@ TensorMap make_tensor_map(DType type, const void* base, const std::array<std::in
   cuuint64_t dimensions[4], bytes[3];
   for (int i = 0; i < 4; ++i) dimensions[i] = static_cast<cuuint64_t>(sizes[static_cast<std::size_t>(i)]);
   for (int i = 0; i < 3; ++i) bytes[i] = static_cast<cuuint64_t>(strides[static_cast<std::size_t>(i)] * 2);
-  const cuuint32_t box[4] = {kBoxColumns, static_cast<cuuint32_t>(box_rows), 1, 1}, every[4] = {1, 1, 1, 1};
+  const cuuint32_t box[4] = {kBoxColumns, 1, static_cast<cuuint32_t>(box_rows), 1}, every[4] = {1, 1, 1, 1};
   TensorMap map;
   const CUresult status =
       encode(reinterpret_cast<CUtensorMap*>(&map), type == DType::BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,

@@ -45,6 +45,12 @@ class Device {
   /// Runs `step`, which only runs ops and writes: a device may collect them and start them together.
   virtual void run_step(const std::function<void()>& step) { step(); }
 
+  /// What `measure` says on the first rank, on all ranks.
+  using Agree = std::function<std::string(const std::function<std::string()>& measure)>;
+  /// Ranks, which run the same ops from here on, choose alike between kernels of other bits: as measured by the first. Without a function
+  /// each chooses for itself again.
+  virtual void agree(Agree /*agree*/) {}
+
   /// The hardware, as reports name it.
   [[nodiscard]] virtual std::string description() const = 0;
 };

@@ -82,7 +82,21 @@ double Training::gradient_scale() const {
   return scaler_.active() ? scaler_.scale() / static_cast<double>(config_.train.global_batch * config_.train.context) : 1;
 }
 
+/// Ranks whose kernels were chosen each for itself would have other bits when the choice is another in the next run.
+Training::Agreement::Agreement(const Training& training) : device_(training.context_.device) {
+  comm::Communicator* const ranks = training.group_.communicator;
+  if (device_ == nullptr || ranks == nullptr) return;
+  device_->agree([ranks](const std::function<std::string()>& measure) {
+    return ranks->broadcast(ranks->rank() == 0 ? measure() : "", 0, "choice of a kernel");
+  });
+}
+
+Training::Agreement::~Agreement() {
+  if (device_ != nullptr) device_->agree(nullptr);
+}
+
 StepReport Training::step(const io::Dataset* data, std::int64_t step) {
+  const Agreement agreement(*this);
   StepReport report;
   const auto work = [&] {
     accumulate(data, step, report);

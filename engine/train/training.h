@@ -88,6 +88,18 @@ class Training {
   /// What losses are multiplied with before backward. Gradients are sums over tokens; in fp16 their range is that of means.
   [[nodiscard]] double gradient_scale() const;
 
+  /// While it exists the devices of the ranks agree about their kernels.
+  class Agreement {
+   public:
+    explicit Agreement(const Training& training);
+    ~Agreement();
+    Agreement(const Agreement&) = delete;
+    Agreement& operator=(const Agreement&) = delete;
+
+   private:
+    Device* device_;
+  };
+
   /// The ops of an update, and what is left when they are done.
   void start_update(const StepReport& report);
   void finish_update(StepReport& report);

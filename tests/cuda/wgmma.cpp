@@ -213,7 +213,7 @@ TEST_CASE("emulation: copies of boxes are swizzled, cut off, counted, and not th
   const auto base = reinterpret_cast<std::uintptr_t>(numbers.data());
   const std::size_t skip = (16 - base % 16) % 16 / 2;
   const std::int64_t rows = 8;  // of 72 columns, in two matrices
-  const TensorMap map = make_tensor_map(DType::BF16, numbers.data() + skip, {72, rows, 2, 1}, {72, 72 * rows, 144 * rows}, 16);
+  const TensorMap map = make_tensor_map(DType::BF16, numbers.data() + skip, {72, 2, rows, 1}, {72 * rows, 72, 144 * rows}, 16);
   CHECK(refusal(32, 1024 + 16 * 128 + 16, [&] {
           char* memory = shared_memory<char>();
           char* tile = memory + (1024 - shared_address(memory) % 1024) % 1024;
@@ -225,7 +225,7 @@ TEST_CASE("emulation: copies of boxes are swizzled, cut off, counted, and not th
           if (threadIdx.x != 0) return;
           make_mbarrier(barrier, 1);
           arrive_expecting(barrier, 16 * 128);
-          copy_box(tile, map, 64, 3, 1, 0, barrier);
+          copy_box(tile, map, 64, 1, 3, 0, barrier);
           CHECK(std::isnan(at(0, 0)));
           wait_for_phase(barrier, 0);
           for (int row = 0; row < 16; ++row) {

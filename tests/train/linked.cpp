@@ -1,6 +1,7 @@
 // Data-parallel ranks whose GPUs are linked: their sums go over NCCL (a stand-in here), with the bits of one GPU.
 #ifdef OXRSE_HAVE_CUDA_EMULATION
 #include <algorithm>
+#include <array>
 #include <mutex>
 
 #include "cuda/dispatch.h"
@@ -113,6 +114,35 @@ TEST_CASE("linked GPUs train with the bits of one", "[parallel][nccl]") {
       CHECK(some.moved >= kSteps * (ranks - 1) * parameters * size_of(DType::F32));
     }
   }
+}
+
+TEST_CASE("the ranks take the algorithms that the first has measured", "[parallel][nccl]") {
+  cuda::enter_kernels();
+  Config config = config_of_ranks();
+  config.precision.compute = "bf16";
+  constexpr int kRanks = 3;
+  const stand_in::Machine machine(kRanks);
+  std::array<std::vector<cuda::Algorithm>, kRanks> used;
+  const auto errors = comm::testing::run_gpu_ranks(kRanks, [&](comm::Communicator& communicator) {
+    const auto rank = static_cast<std::uint64_t>(communicator.rank());
+    LinkedApi api;
+    // On every GPU another is the fastest.
+    api.seconds_of = [rank](const cuda::Algorithm& a) { return a[0] == (rank + 1) % kRanks ? 1e-6 : 2e-6; };
+    cuda::Gpu device("cuda", cuda_emulated::kernel_table(), api, 0, {});
+    Fixture fixture(config, 1, &communicator, &device);
+    // A rank may have chosen for itself before, as the first does where it alone writes a sample.
+    if (rank == 1) Fixture(config, 1, nullptr, &device).step(0);
+    communicator.barrier();
+    fixture.step(0);
+    api.used.clear();
+    fixture.step(1);
+    used[rank] = api.used;
+    communicator.barrier();
+  });
+  for (const std::string& error : errors) CHECK(error.empty());
+  REQUIRE_FALSE(used[0].empty());
+  for (const auto& each : used) CHECK(each == used[0]);
+  CHECK(std::all_of(used[0].begin(), used[0].end(), [](const cuda::Algorithm& a) { return a[0] == 1; }));
 }
 
 TEST_CASE("sums between linked GPUs take the memory that the plan says", "[parallel][nccl]") {

@@ -65,7 +65,7 @@ template <int kD>
 __device__ void copy_tile(char* to, const TensorMap& map, int first, std::int64_t head, std::int64_t b, Mbarrier& barrier) {
   arrive_expecting(&barrier, HopperTiles<kD>::kBytes);
   for (int i = 0; i < HopperTiles<kD>::kBoxes; ++i) {
-    copy_box(to + i * kBox, map, i * kBoxColumns, first, static_cast<int>(head), static_cast<int>(b), &barrier);
+    copy_box(to + i * kBox, map, i * kBoxColumns, static_cast<int>(head), first, static_cast<int>(b), &barrier);
   }
 }
 
@@ -203,8 +203,8 @@ __global__ void __launch_bounds__(kThreads, 1) attention_wgmma(const __grid_cons
 
 template <class T>
 TensorMap map_of(const Heads<const T>& heads, const ConstTensor& t) {
-  return make_tensor_map(dtype_of<T>, heads.base, {t.size(3), t.size(1), t.size(2), t.size(0)},
-                         {heads.row_stride, heads.head_stride, heads.batch_stride}, kKeys);
+  return make_tensor_map(dtype_of<T>, heads.base, {t.size(3), t.size(2), t.size(1), t.size(0)},
+                         {heads.head_stride, heads.row_stride, heads.batch_stride}, kKeys);
 }
 
 /// Whether copies can be made of it: rows at multiples of 16 bytes, sizes and strides that fit a map.
