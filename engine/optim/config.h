@@ -24,9 +24,9 @@ struct OptimizerConfig {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit(self.kind, Field{.key = "kind", .meaning = "the update rule; sgd has momentum", .choices = {"adamw", "sgd"}});
-    visit(self.lr, Field{.key = "lr", .meaning = "peak learning rate", .min = 0, .max = 1e6});
+    visit(self.lr, Field{.key = "lr", .meaning = "peak learning rate", .min = 0, .max = 3e38});
     visit(self.min_lr,
-          Field{.key = "min_lr", .meaning = "learning rate at the end of a decaying schedule, at most lr", .min = 0, .max = 1e6});
+          Field{.key = "min_lr", .meaning = "learning rate at the end of a decaying schedule, at most lr", .min = 0, .max = 3e38});
     visit(self.warmup_steps, Field{.key = "warmup_steps", .meaning = "steps over which the rate rises to lr", .unit = "steps", .min = 0});
     visit(self.schedule, Field{.key = "schedule",
                                .meaning = "after the warm-up; wsd stays at lr, then decays linearly",
@@ -37,7 +37,7 @@ struct OptimizerConfig {
     visit(self.eps, Field{.key = "eps", .meaning = "AdamW: added to the root of the second moment", .min = 0, .above_min = true});
     visit(self.momentum, Field{.key = "momentum", .meaning = "SGD: decay of the running sum of gradients", .min = 0, .max = 0.999999});
     visit(self.weight_decay,
-          Field{.key = "weight_decay", .meaning = "pull of matrices towards zero, relative to lr", .min = 0, .max = 1e6});
+          Field{.key = "weight_decay", .meaning = "pull of matrices towards zero, relative to lr", .min = 0, .max = 3e38});
   }
 
   /// Checks what no single key can say; an Error names the keys.
