@@ -7,6 +7,7 @@
 // -fsanitize=thread (cmake/emulation.cmake), so that its own data do not order threads or count as races.
 
 #ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #ifdef OXRSE_EMULATION_TSAN
@@ -72,6 +73,14 @@ class SanitizerFiber {
   void* tsan_ = nullptr;
 #endif
 };
+
+/// Memory is a stack from here on. What ASan knows of frames that were there outlives even its return to the system: fibers of another
+/// thread may get the same addresses.
+inline void begin_stack([[maybe_unused]] void* bottom, [[maybe_unused]] std::size_t size) {
+#ifdef __SANITIZE_ADDRESS__
+  ASAN_UNPOISON_MEMORY_REGION(bottom, size);
+#endif
+}
 
 /// What a thread did before `release` comes before what another does after `acquire` of the same address.
 inline void release([[maybe_unused]] void* address) {

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include "cuda/emulation/sanitizers.h"
 #include "engine/core/error.h"
 
 namespace oxrse::emulation {
@@ -26,6 +27,7 @@ boost::context::stack_context Stacks::take() {
   void* memory = ::mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   require(memory != MAP_FAILED && ::mprotect(memory, kGuardBytes, PROT_NONE) == 0,
           "no memory for the stack of an emulated CUDA thread: lower the block size or raise the limit of virtual memory (ulimit -v)");
+  begin_stack(static_cast<std::byte*>(memory) + kGuardBytes, kStackBytes);
   boost::context::stack_context stack;
   stack.size = kStackBytes;
   stack.sp = static_cast<std::byte*>(memory) + kGuardBytes + kStackBytes;
