@@ -73,6 +73,15 @@ inline Config documents_config(const std::filesystem::path& jsonl) {
   return config;
 }
 
+/// What a training computes with, byte for byte.
+inline std::string weights_of(Training& training) {
+  std::string all;
+  for (const nn::Parameter& p : training.parameters().parameters()) {
+    all.append(reinterpret_cast<const char*>(p.compute.address()), static_cast<std::size_t>(p.compute.bytes()));
+  }
+  return all;
+}
+
 /// A config, its data and a training that starts with the initial weights.
 class Fixture {
  public:

@@ -42,14 +42,6 @@ Config config_of_ranks() {
   return config;
 }
 
-std::string weights_of(Training& training) {
-  std::string all;
-  for (const nn::Parameter& p : training.parameters().parameters()) {
-    all.append(reinterpret_cast<const char*>(p.compute.address()), static_cast<std::size_t>(p.compute.bytes()));
-  }
-  return all;
-}
-
 struct Outcome {
   std::vector<std::string> weights;  // of every rank
   std::vector<double> losses;        // of the first

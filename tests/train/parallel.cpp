@@ -33,14 +33,6 @@ void add_to(State& state, Training& training) {
   }
 }
 
-std::string weights_of(Training& training) {
-  std::string all;
-  for (const nn::Parameter& p : training.parameters().parameters()) {
-    all.append(reinterpret_cast<const char*>(p.compute.address()), static_cast<std::size_t>(p.compute.bytes()));
-  }
-  return all;
-}
-
 /// What ranks of a run did.
 struct Outcome {
   std::vector<std::string> weights;           // what every rank computes with
