@@ -207,7 +207,7 @@ void check_report(const JsonDocument& document) {
   }
 }
 
-Comparison compare(const Json& earlier, const Json& now) {
+Comparison compare(const Json& earlier, const Json& now, bool part) {
   std::map<std::string, Json> before;
   for (const Json& row : earlier.at("rows")) before[key_of(row)] = row;
   Comparison result;
@@ -223,6 +223,7 @@ Comparison compare(const Json& earlier, const Json& now) {
     result.text += compare_row(found->second, row, result);
     before.erase(found);
   }
+  if (part) before.clear();
   for (const auto& [key, row] : before) result.text += fmt::format("     gone  {}\n", key);
   result.text += fmt::format("{} compared (time now / earlier): {} slower, {} faster beyond the noise{}\n", result.compared, result.slower,
                              result.faster, result.changed > 0 ? fmt::format("; {} changed", result.changed) : "");

@@ -55,12 +55,12 @@ void check_report(const JsonDocument& document);
 
 /// Compares with what `to_json` gave earlier. A row is slower (or faster) when even the better fifth of its timings is worse (better) than
 /// the worse fifth of the earlier ones, and its median is off by more than 2%. Rows without times are compared by what their kernels need
-/// and by their errors. Rows only one of the two has are listed.
+/// and by their errors. Rows only one of the two has are listed; when `part` of the rows was measured now, only new ones.
 struct Comparison {
   std::string text;
   int slower = 0, faster = 0, compared = 0;
   int changed = 0;  // needs other resources, or its error is more than twice what it was
 };
-Comparison compare(const Json& earlier, const Json& now);
+Comparison compare(const Json& earlier, const Json& now, bool part = false);
 
 }  // namespace oxrse::bench

@@ -63,11 +63,12 @@ struct BenchOptions {
     return report;
   }
 
-  void finish(const bench::Report& report) const {
+  /// `part`: some rows were left out on request.
+  void finish(const bench::Report& report, bool part = false) const {
     const Json now = bench::to_json(report);
     if (!json.empty()) write(json, now.dump(1) + "\n");
     if (!csv.empty()) write(csv, bench::to_csv(report));
-    if (!compare.empty()) fmt::print("\n{}", bench::compare(read_json(compare).value, now).text);
+    if (!compare.empty()) fmt::print("\n{}", bench::compare(read_json(compare).value, now, part).text);
   }
 
   static void write(const std::string& file, const std::string& text) {
@@ -146,7 +147,7 @@ void add_cases(CLI::App& bench, const std::string& name, const std::string& mean
       fmt::print("{}", bench::table_line(row, with_kernels));
       std::fflush(stdout);
     });
-    options->finish(report);
+    options->finish(report, !options->filter.empty() || command->count("--dtype") > 0);
   });
 }
 

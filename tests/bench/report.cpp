@@ -75,6 +75,7 @@ TEST_CASE("a comparison flags what is beyond the noise") {
   CHECK_THAT(result.text, Contains("1.200x slow | dw | bf16 | N=4 C=8 | cold | SLOWER"));
   CHECK_THAT(result.text, Contains("0.800x fast | dw | bf16 | N=4 C=8 | cold | faster"));
   CHECK_THAT(result.text, Contains("gone  gone") && Contains("new  added"));
+  CHECK_THAT(compare(before, now, true).text, !Contains("gone  gone") && Contains("new  added"));
 }
 
 TEST_CASE("what is no result of a benchmark is refused with the key") {
