@@ -20,20 +20,14 @@ accumulator_t<T> maximum(const T* x, std::int64_t count) {
   return result;
 }
 
-/// By blocks: added one after the other to the 1 of the largest logit in f32, small exponentials would each lose their last digits.
+/// In f64: added to the 1 of the largest logit in f32, small exponentials would each lose their last digits.
 template <class T>
-accumulator_t<T> sum_exponentials(const T* x, std::int64_t count, accumulator_t<T> base) {
+double sum_exponentials(const T* x, std::int64_t count, accumulator_t<T> base) {
   using R = accumulator_t<T>;
-  constexpr std::int64_t kBlock = 64;
   double sum = 0;
-  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
-    const std::int64_t end = std::min(begin + kBlock, count);
-    R part = 0;
-#pragma omp simd reduction(+ : part)
-    for (std::int64_t i = begin; i < end; ++i) part += cpu::exponential(static_cast<R>(x[i]) - base);
-    sum += static_cast<double>(part);
-  }
-  return static_cast<R>(sum);
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(cpu::exponential(static_cast<R>(x[i]) - base));
+  return sum;
 }
 
 /// A row of equal logits.
@@ -64,11 +58,11 @@ void row(const CrossEntropy& op, std::int64_t n) {
   }
   R base = maximum(x, op.vocab);
   if (base == -std::numeric_limits<R>::infinity()) base = 0;
-  const R sum = sum_exponentials(x, op.vocab, base);
-  if (sum == R{0}) return uniform_row<T>(op, loss, dx, target);  // every logit is -inf
-  loss = std::log(sum) + (base - static_cast<R>(x[target]));
+  const double sum = sum_exponentials(x, op.vocab, base);
+  if (sum == 0) return uniform_row<T>(op, loss, dx, target);  // every logit is -inf
+  loss = static_cast<R>(std::log(sum)) + (base - static_cast<R>(x[target]));
   if (dx == nullptr) return;
-  const R scale = static_cast<R>(op.scale), factor = scale / sum;
+  const R scale = static_cast<R>(op.scale), factor = static_cast<R>(op.scale / sum);
   const R at_target = factor * cpu::exponential(static_cast<R>(x[target]) - base) - scale;
 #pragma omp simd
   for (std::int64_t i = 0; i < op.vocab; ++i) dx[i] = cpu::convert<T>(factor * cpu::exponential(static_cast<R>(x[i]) - base));
