@@ -74,9 +74,9 @@ class SanitizerFiber {
 #endif
 };
 
-/// Memory is a stack from here on. What ASan knows of frames that were there outlives even its return to the system: fibers of another
-/// thread may get the same addresses.
-inline void begin_stack([[maybe_unused]] void* bottom, [[maybe_unused]] std::size_t size) {
+/// Memory was a stack. What ASan knows of frames there would outlive its return to the system, and whoever gets the addresses next would be
+/// blamed.
+inline void end_stack([[maybe_unused]] void* bottom, [[maybe_unused]] std::size_t size) {
 #ifdef __SANITIZE_ADDRESS__
   ASAN_UNPOISON_MEMORY_REGION(bottom, size);
 #endif

@@ -15,7 +15,11 @@ constexpr std::size_t kGuardBytes = 4096;
 }  // namespace
 
 Stacks::~Stacks() {
-  for (const auto& stack : free_) ::munmap(static_cast<std::byte*>(stack.sp) - kStackBytes - kGuardBytes, kStackBytes + kGuardBytes);
+  for (const auto& stack : free_) {
+    std::byte* const bottom = static_cast<std::byte*>(stack.sp) - kStackBytes;
+    end_stack(bottom, kStackBytes);
+    ::munmap(bottom - kGuardBytes, kStackBytes + kGuardBytes);
+  }
 }
 
 boost::context::stack_context Stacks::take() {
@@ -27,7 +31,6 @@ boost::context::stack_context Stacks::take() {
   void* memory = ::mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   require(memory != MAP_FAILED && ::mprotect(memory, kGuardBytes, PROT_NONE) == 0,
           "no memory for the stack of an emulated CUDA thread: lower the block size or raise the limit of virtual memory (ulimit -v)");
-  begin_stack(static_cast<std::byte*>(memory) + kGuardBytes, kStackBytes);
   boost::context::stack_context stack;
   stack.size = kStackBytes;
   stack.sp = static_cast<std::byte*>(memory) + kGuardBytes + kStackBytes;
