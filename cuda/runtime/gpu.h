@@ -30,7 +30,7 @@ class Gpu : public Cuda {
   void write(std::byte* to, std::span<const std::byte> from) override;
   void wait() override;
   void run_step(const std::function<void()>& step) override;
-  void agree(Agree agree) override { matmul_.agree(std::move(agree)); }
+  void agree(const Agree& agree) override { matmul_.agree(agree); }
   [[nodiscard]] std::string description() const override;
 
   void* scratch(std::size_t bytes) override;

@@ -28,7 +28,7 @@ class Matmul {
   /// for the stream; otherwise the library's own choice is taken where none was measured before.
   bool multiply(Stream stream, const Product& product, bool measure);
   /// From here on the first rank's algorithms are taken (Device::agree).
-  void agree(Device::Agree agree) { agree_ = std::move(agree); }
+  void agree(const Device::Agree& agree) { agree_ = agree; }
   /// Keeps what was measured for the next run.
   void save() { cache_.save(); }
 

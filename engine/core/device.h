@@ -49,7 +49,7 @@ class Device {
   using Agree = std::function<std::string(const std::function<std::string()>& measure)>;
   /// Ranks, which run the same ops from here on, choose alike between kernels of other bits: as measured by the first. Without a function
   /// each chooses for itself again.
-  virtual void agree(Agree /*agree*/) {}
+  virtual void agree(const Agree& /*agree*/) {}
 
   /// The hardware, as reports name it.
   [[nodiscard]] virtual std::string description() const = 0;
