@@ -121,7 +121,7 @@ std::string describe(const Plan& plan, const Config& config, bool list_ops) {
 
 void require_fits(const Plan& plan, const Config& config, Device* device) {
   if (device != nullptr) {
-    const std::int64_t width = plan.model.head_width > 0 ? plan.model.head_width : plan.model.width / plan.model.heads;
+    const std::int64_t width = plan.model.head_width;
     require(width <= device->widest_heads(), "heads are {} wide, and run.device \"{}\" takes up to {}: take more heads, or the CPU", width,
             config.run.device, device->widest_heads());
   }

@@ -198,7 +198,11 @@ Run::Run(Config config, const std::string& resume, Ranks& ranks)
 
   const Json effective = write_config(config_);
   const auto files = find_checkpoint(resume), copy = find_copy(resume, plan.own_bytes);
-  if (copy || files) require_same_run(io::Checkpoint::open_unverified(copy ? *copy : *files), effective);  // before anything is allocated
+  if (copy || files) {  // before anything is allocated
+    const io::Checkpoint saved = io::Checkpoint::open_unverified(copy ? *copy : *files);
+    require_same_run(saved, effective);
+    if (ranks_.first()) warn_of_device(saved, effective);
+  }
   arena_ = Arena::allocated(plan.memory.total(), device_);
   context_ = Context{.mode = Mode::Run, .cpu = {ranks_.threads()}, .arena = &*arena_, .log = nullptr, .device = device_};
   training_ = std::make_unique<Training>(context_, config_, model_, ranks_.communicator());
@@ -252,7 +256,6 @@ bool Run::restore_copy(const std::filesystem::path& copy, bool has_files) {
 void Run::restore_files(const std::filesystem::path& files, const Json& effective) {
   io::Checkpoint::load(files, warn, io::Need::Everything, [&](const io::Checkpoint& checkpoint) {
     require_same_run(checkpoint, effective);
-    if (ranks_.first()) warn_of_device(checkpoint, effective);
     restore_together(ranks_, checkpoint.directory(), [&] { progress_ = restore(*training_, checkpoint, data_.train.get()); });
     show(fmt::format("resumed  {} at step {}\n", checkpoint.directory().string(), progress_.step));
   });
