@@ -10,4 +10,4 @@ echo "test: building into build/"
 cmake --preset default -DOXRSE_TESTS=ON >/dev/null
 cmake --build build
 echo "test: running all tests"
-ctest --test-dir build --output-on-failure "$@"
+ctest --test-dir build --output-on-failure --parallel 2 "$@"

@@ -18,13 +18,20 @@ inline constexpr float kLog2E = 1.44269504088896340736F;
 inline constexpr float kLn2 = 0.69314718055994530942F;
 inline constexpr int kMmaRows = 16;
 
+/// What a block may have on every GPU from sm_80 on: sm_86, sm_89 and sm_120 give the least ("CUDA C++ Programming Guide", compute
+/// capabilities).
+inline constexpr int kMostShared = 99 << 10;
+
 /// Sizes for head widths up to kD. Every warp has 16 rows of the block's tile. Rows are padded by 16 bytes, so that eight of them start in
-/// different banks. Tiles are smaller where an SM of 163 KiB (sm_80) would not hold four of them.
+/// different banks. Tiles are smaller where kMostShared would not hold those that a kernel needs at once: three in the forward pass, four
+/// in the backward pass.
 template <class T, int kD>
 struct AttentionTiles {
   static constexpr int kRows = sizeof(T) * kD > 512 ? 32 : 64;  // of the tile that a block owns
   static constexpr int kThreads = kRows / kMmaRows * kWarp;
   static constexpr int kStride = kD + 16 / static_cast<int>(sizeof(T));
+  static constexpr int kPassing =
+      4 * kRows * kStride * static_cast<int>(sizeof(T)) > kMostShared ? kRows / 2 : kRows;  // in the backward pass
   static constexpr std::size_t bytes(int rows) { return sizeof(T) * static_cast<std::size_t>(rows * kStride); }
 };
 

@@ -4,12 +4,10 @@
 
 // The second half of attention's backward pass: dk and dv. A block has 64 keys of one key/value head and goes over the query heads of its
 // group and the queries that may see one of the keys, 32 at a time, with transposed scores: so P^T and dS^T come out of the first products
-// in the registers that the second ones want. Heads wider than 128 have a block for each half of dk and dv, because the sums of both would
-// not fit the registers.
+// in the registers that the second ones want. What a block has to know of a query is in the 16 bytes by which the query's row is padded.
+// Heads wider than 128 have a block for each half of dk and dv, because the sums of both would not fit the registers.
 namespace oxrse::OXRSE_GPU {
 namespace {
-
-constexpr int kQueries = 32;
 
 template <class T>
 struct Operands {
@@ -20,27 +18,32 @@ struct Operands {
   float scale;
 };
 
-/// What a block has to know of the queries of a tile.
-struct Queries {
-  Visible visible[kQueries];
-  float lse_log2[kQueries];
-  float delta[kQueries];
+/// Of a query: which keys it sees, and what their weights and the gradients of these follow from. As large as the padding of a row.
+struct alignas(16) Query {
+  Visible visible;
+  float lse_log2;
+  float delta;
 };
 
 template <class T, int kD>
-constexpr std::size_t shared_bytes() {
+struct Sizes : AttentionTiles<T, kD> {
   using Tiles = AttentionTiles<T, kD>;
-  return Tiles::bytes(2 * Tiles::kRows + 2 * kQueries) + sizeof(Queries);
-}
+  static constexpr int kQueries = Tiles::kPassing < 32 ? Tiles::kPassing : 32;
+  static constexpr std::size_t kShared = Tiles::bytes(2 * Tiles::kRows + 2 * kQueries);
+  static_assert(sizeof(Query) == (Tiles::kStride - kD) * sizeof(T) && kShared <= kMostShared);
 
-template <class T>
-__device__ void load_queries(Queries& queries, const Operands<T>& op, std::int64_t b, std::int64_t h, int first) {
-  for (int i = static_cast<int>(threadIdx.x); i < kQueries; i += static_cast<int>(blockDim.x)) {
+  static __device__ Query& query(T* tile, int i) { return *reinterpret_cast<Query*>(tile + i * Tiles::kStride + kD); }
+};
+
+template <class T, int kD>
+__device__ void load_queries(T* tile, const Operands<T>& op, std::int64_t b, std::int64_t h, int first) {
+  using S = Sizes<T, kD>;
+  for (int i = static_cast<int>(threadIdx.x); i < S::kQueries; i += static_cast<int>(blockDim.x)) {
     const bool exists = first + i < op.shape.t;
     const std::int64_t row = (b * op.shape.heads + h) * op.shape.t + first + i;
-    queries.visible[i] = visible_to(op.shape, b, first + i);
-    queries.lse_log2[i] = exists ? op.lse[row] * kLog2E : 0.0F;
-    queries.delta[i] = exists ? op.delta[row] : 0.0F;
+    S::query(tile, i) = {.visible = visible_to(op.shape, b, first + i),
+                         .lse_log2 = exists ? op.lse[row] * kLog2E : 0.0F,
+                         .delta = exists ? op.delta[row] : 0.0F};
   }
 }
 
@@ -67,15 +70,14 @@ __device__ void write_rows(const Heads<T>& to, std::int64_t b, std::int64_t h, i
 
 template <class T, int kD>
 __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) key_gradients(Operands<T> op) {
-  using Tiles = AttentionTiles<T, kD>;
+  using S = Sizes<T, kD>;
   using M = Mma<T>;
-  constexpr int kRows = Tiles::kRows, kStride = Tiles::kStride;
+  constexpr int kRows = S::kRows, kQueries = S::kQueries, kStride = S::kStride;
   constexpr int kColumns = kD > 128 ? 128 : kD, kParts = kD / kColumns;  // of dk and dv
   T* k_tile = shared_memory<T>();
   T* v_tile = k_tile + kRows * kStride;
   T* q_tile = v_tile + kRows * kStride;
   T* do_tile = q_tile + kQueries * kStride;
-  Queries& queries = *reinterpret_cast<Queries*>(do_tile + kQueries * kStride);
   const AttentionShape& shape = op.shape;
   const int first_key = static_cast<int>(blockIdx.x) / kParts * kRows, first_column = static_cast<int>(blockIdx.x) % kParts * kColumns;
   const std::int64_t b = blockIdx.z, kv_head = blockIdx.y;
@@ -96,7 +98,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) key_gradients
       load_tile<T, kD, kQueries>(q_tile, op.q.at(b, h), op.q.row_stride, op.q.aligned, first, shape.t, shape.d);
       load_tile<T, kD, kQueries>(do_tile, op.d_o.at(b, h), op.d_o.row_stride, op.d_o.aligned, first, shape.t, shape.d);
       commit_copies();
-      load_queries(queries, op, b, h, first);
+      load_queries<T, kD>(q_tile, op, b, h, first);
       wait_for_copies<0>();
       __syncthreads();
       float scores[kQueries / 8][4] = {}, weights_gradient[kQueries / 8][4] = {};  // [key][query]
@@ -105,11 +107,12 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) key_gradients
       for (int n = 0; n < kQueries / 8; ++n) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const int query = n * 8 + lane % 4 * 2 + i % 2, key = first_key + warp_row + lane / 4 + i / 2 * 8;
-          const bool seen = key >= queries.visible[query].begin && key < queries.visible[query].end;
-          const float p = seen ? exp2_fast(scores[n][i] * scale_log2 - queries.lse_log2[query]) : 0.0F;
+          const Query& query = S::query(q_tile, n * 8 + lane % 4 * 2 + i % 2);
+          const int key = first_key + warp_row + lane / 4 + i / 2 * 8;
+          const bool seen = key >= query.visible.begin && key < query.visible.end;
+          const float p = seen ? exp2_fast(scores[n][i] * scale_log2 - query.lse_log2) : 0.0F;
           scores[n][i] = p;
-          weights_gradient[n][i] = seen ? p * (weights_gradient[n][i] - queries.delta[query]) : 0.0F;
+          weights_gradient[n][i] = seen ? p * (weights_gradient[n][i] - query.delta) : 0.0F;
         }
       }
 #pragma unroll(kD > 64 ? M::kUnroll : 2)
@@ -137,7 +140,7 @@ void launch_attention_dkv(Cuda& cuda, const ops::Attention::Backward& op) {
   visit_compute(op.q.dtype(), [&](auto tag) {
     visit_width(op.q.size(3), [&](auto width) {
       using T = typename decltype(tag)::type;
-      using Tiles = AttentionTiles<T, width>;
+      using S = Sizes<T, width>;
       const Operands<T> operands{.dk = Heads<T>(op.dk),
                                  .dv = Heads<T>(op.dv),
                                  .lse = op.lse.data<float>(),
@@ -149,11 +152,11 @@ void launch_attention_dkv(Cuda& cuda, const ops::Attention::Backward& op) {
                                  .shape = AttentionShape(op),
                                  .scale = static_cast<float>(op.scale)};
       const std::int64_t parts = width > 128 ? 2 : 1;
-      const Grid grid{.x = divide_up(op.k.size(1), Tiles::kRows) * parts,
+      const Grid grid{.x = divide_up(op.k.size(1), S::kRows) * parts,
                       .y = op.k.size(2),
                       .z = op.q.size(0),
-                      .threads = Tiles::kThreads,
-                      .shared = shared_bytes<T, width>()};
+                      .threads = S::kThreads,
+                      .shared = S::kShared};
       launch<key_gradients<T, width>>(cuda, grid, operands);
     });
   });

@@ -2,8 +2,9 @@
 #include "cuda/kernels/kernels.h"
 
 // The first half of attention's backward pass: delta = rowsum(do * o), one warp a row; then dq. A block has 64 queries of one head and goes
-// over the keys that some of them see, as forward does. dk and dv have a kernel of their own, which computes the scores once more: 7
-// products instead of 5, but every sum has one owner and one order, and needs neither atomics nor memory for partial sums.
+// over the keys that some of them see, as forward does, 32 at a time where heads are wide. dk and dv have a kernel of their own, which
+// computes the scores once more: 7 products instead of 5, but every sum has one owner and one order, and needs neither atomics nor memory
+// for partial sums.
 namespace oxrse::OXRSE_GPU {
 namespace {
 
@@ -38,11 +39,12 @@ template <class T, int kD>
 __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) query_gradient(Operands<T> op) {
   using Tiles = AttentionTiles<T, kD>;
   using M = Mma<T>;
-  constexpr int kRows = Tiles::kRows, kStride = Tiles::kStride, kColumnTiles = kD / 8;
+  constexpr int kRows = Tiles::kRows, kKeys = Tiles::kPassing, kStride = Tiles::kStride, kColumnTiles = kD / 8;
+  static_assert(Tiles::bytes(2 * kRows + 2 * kKeys) <= kMostShared);
   T* q_tile = shared_memory<T>();
   T* do_tile = q_tile + kRows * kStride;
   T* k_tile = do_tile + kRows * kStride;
-  T* v_tile = k_tile + kRows * kStride;
+  T* v_tile = k_tile + kKeys * kStride;
   const AttentionShape& shape = op.shape;
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kRows;
   const std::int64_t b = blockIdx.z, h = blockIdx.y, kv_head = h / (shape.heads / shape.kv_heads);
@@ -62,21 +64,21 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) query_gradien
   }
   const float scale_log2 = op.scale * kLog2E;
   float sums[kColumnTiles][4] = {};
-  const int begin = some.begin / kRows * kRows;
+  const int begin = some.begin / kKeys * kKeys;
   if (begin < some.end) {
     load_tile<T, kD, kRows>(q_tile, op.q.at(b, h), op.q.row_stride, op.q.aligned, first_query, shape.t, shape.d);
     load_tile<T, kD, kRows>(do_tile, op.d_o.at(b, h), op.d_o.row_stride, op.d_o.aligned, first_query, shape.t, shape.d);
   }
-  for (int first = begin; first < some.end; first += kRows) {
-    load_tile<T, kD, kRows>(k_tile, op.k.at(b, kv_head), op.k.row_stride, op.k.aligned, first, shape.s, shape.d);
-    load_tile<T, kD, kRows>(v_tile, op.v.at(b, kv_head), op.v.row_stride, op.v.aligned, first, shape.s, shape.d);
+  for (int first = begin; first < some.end; first += kKeys) {
+    load_tile<T, kD, kKeys>(k_tile, op.k.at(b, kv_head), op.k.row_stride, op.k.aligned, first, shape.s, shape.d);
+    load_tile<T, kD, kKeys>(v_tile, op.v.at(b, kv_head), op.v.row_stride, op.v.aligned, first, shape.s, shape.d);
     commit_copies();
     wait_for_copies<0>();
     __syncthreads();
-    float scores[kRows / 8][4] = {}, weights_gradient[kRows / 8][4] = {};
-    multiply_two<T, kD, kRows>(scores, q_tile, k_tile, weights_gradient, do_tile, v_tile, warp_row);
+    float scores[kKeys / 8][4] = {}, weights_gradient[kKeys / 8][4] = {};
+    multiply_two<T, kD, kKeys>(scores, q_tile, k_tile, weights_gradient, do_tile, v_tile, warp_row);
 #pragma unroll
-    for (int n = 0; n < kRows / 8; ++n) {
+    for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int key = first + n * 8 + lane % 4 * 2 + i % 2, r = i / 2;
@@ -86,7 +88,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) query_gradien
       }
     }
 #pragma unroll M::kUnroll
-    for (int k = 0; k < kRows / 16; ++k) {
+    for (int k = 0; k < kKeys / 16; ++k) {
       const auto ds = M::from_result(scores, k);
 #pragma unroll
       for (int n = 0; n < kD / 16; ++n) M::multiply(sums[2 * n], sums[2 * n + 1], ds, M::load_b_by_rows(k_tile, kStride, k * 16, n * 16));
@@ -140,7 +142,7 @@ void launch_attention_dq(Cuda& cuda, const ops::Attention::Backward& op) {
                       .y = op.q.size(2),
                       .z = op.q.size(0),
                       .threads = Tiles::kThreads,
-                      .shared = Tiles::bytes(4 * Tiles::kRows)};
+                      .shared = Tiles::bytes(2 * Tiles::kRows + 2 * Tiles::kPassing)};
       launch<query_gradient<T, width>>(cuda, grid, operands);
     });
   });

@@ -26,6 +26,7 @@ __global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) attention_for
   using Tiles = AttentionTiles<T, kD>;
   using M = Mma<T>;
   constexpr int kRows = Tiles::kRows, kStride = Tiles::kStride, kColumnTiles = kD / 8;
+  static_assert(Tiles::bytes(3 * kRows) <= kMostShared);
   T* q_tile = shared_memory<T>();
   T* k_tile = q_tile + kRows * kStride;
   T* v_tile = k_tile + kRows * kStride;

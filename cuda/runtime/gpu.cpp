@@ -56,7 +56,11 @@ Gpu::~Gpu() {
   }
 }
 
-std::byte* Gpu::allocate(std::int64_t bytes) { return api_.allocate(Api::Memory::Shared, static_cast<std::size_t>(bytes)); }
+std::byte* Gpu::allocate(std::int64_t bytes) {
+  std::byte* memory = api_.allocate(Api::Memory::Shared, static_cast<std::size_t>(bytes));
+  warm_ = false;  // the memory is for other work than before
+  return memory;
+}
 
 void Gpu::release(std::byte* memory) noexcept {
   try {

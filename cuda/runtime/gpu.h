@@ -14,8 +14,8 @@ namespace oxrse::cuda {
 /// A GPU: one stream, in which everything is done in order.
 ///
 /// Tensors are in memory that host and GPU have at one address and that is kept on the GPU, one allocation an arena. Numbers go there
-/// through pinned staging memory. The first `run_step` runs as it is, measures algorithms and makes memory; the steps after it are captured
-/// as a graph each, which differs from the one before in its parameters only, and launched as a whole.
+/// through pinned staging memory. The first `run_step` after an allocation runs as it is, measures algorithms and makes memory; the steps
+/// after it are captured as a graph each, which differs from the one before in its parameters only, and launched as a whole.
 class Gpu : public Cuda {
  public:
   /// Device `index` of `api` with these kernels; the fastest algorithms of matrix products are kept in `cache_file`.
@@ -57,7 +57,7 @@ class Gpu : public Cuda {
   std::vector<Buffer> outgrown_;  // scratch that launches before may still use
   Handle<GraphExec> step_;
   bool capturing_ = false;
-  bool warm_ = false;  // a step has run
+  bool warm_ = false;  // a step has run in the memory that there is
 };
 
 /// The number of this process among those of its machine, as its launcher says: MPICH's mpirun, Open MPI or Slurm; 0 without one.

@@ -136,6 +136,20 @@ TEST_CASE_METHOD(WithArena, "gpu: steps after the first are one graph, which tak
   CHECK(api.calls["instantiate"] == 2);
 }
 
+TEST_CASE_METHOD(WithArena, "gpu: the first step in new memory is no graph, so that its products are measured") {
+  gpu.run_step([] {});
+  Arena second = Arena::allocated(1 << 16, &gpu);
+  const ops::Linear op = product_of_ones(second, 5, 6, 7);
+  const auto step = [&] { ops::run(context, op); };
+  gpu.run_step(step);
+  context.wait();
+  CHECK(api.calls["launch"] == 0);
+  CHECK(api.used.size() > static_cast<std::size_t>(cuda::Matmul::kRuns));
+  gpu.run_step(step);
+  context.wait();
+  CHECK(api.calls["launch"] == 1);
+}
+
 TEST_CASE_METHOD(WithArena, "gpu: a step that fails while it is captured leaves nothing behind; waiting in one is refused") {
   const Tensor t = arena.make(DType::F32, {10}, Memory::Workspace);
   gpu.run_step([&] { ops::run(context, ops::Fill{.y = t, .value = 1}); });
