@@ -7,8 +7,8 @@ namespace oxrse::OXRSE_GPU::ladder {
 namespace {
 
 template <class T, int kD>
-__global__ void __launch_bounds__(AttentionTiles<T, kD>::kThreads) two_buffers(AttentionOperands<T> op) {
-  using Tiles = AttentionTiles<T, kD>;
+__global__ void __launch_bounds__(RungTiles<T, kD>::kThreads) two_buffers(AttentionOperands<T> op) {
+  using Tiles = RungTiles<T, kD>;
   constexpr int kRows = Tiles::kRows, kTile = kRows * Tiles::kStride;
   T* q_tile = shared_memory<T>();
   T* pairs = q_tile + kTile;  // keys, values; keys, values

@@ -5,10 +5,19 @@
 // The 16 queries of a warp on tensor cores: what rungs 4 and 5 have in common. Who holds which numbers: cuda/mma.h.
 namespace oxrse::OXRSE_GPU::ladder {
 
+/// Tiles of which five fit kMostShared.
+template <class T, int kD>
+struct RungTiles : AttentionTiles<T, kD> {
+  using Engine = AttentionTiles<T, kD>;
+  static constexpr int kRows = Engine::bytes(5 * Engine::kRows) > kMostShared ? Engine::kRows / 2 : Engine::kRows;
+  static constexpr int kThreads = kRows / kMmaRows * kWarp;
+  static_assert(Engine::bytes(5 * kRows) <= kMostShared);
+};
+
 template <class T, int kD>
 class WarpAttention {
  public:
-  using Tiles = AttentionTiles<T, kD>;
+  using Tiles = RungTiles<T, kD>;
   using M = Mma<T>;
   static constexpr int kRows = Tiles::kRows, kStride = Tiles::kStride;
 
@@ -97,7 +106,7 @@ class WarpAttention {
 /// A block for so many queries of a head, with `tiles` tiles in shared memory.
 template <class T, int kD>
 Grid grid_for(const ops::Attention& op, int tiles) {
-  using Tiles = AttentionTiles<T, kD>;
+  using Tiles = RungTiles<T, kD>;
   return {.x = divide_up(op.q.size(1), Tiles::kRows),
           .y = op.q.size(2),
           .z = op.q.size(0),
