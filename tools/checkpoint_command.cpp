@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/core/error.h"
+#include "engine/train/terminal.h"
 #include "io/checkpoint/checkpoint.h"
 #include "io/checkpoint/compare.h"
 #include "io/checkpoint/memory_directory.h"
@@ -18,7 +19,7 @@
 namespace oxrse::tools {
 namespace {
 
-void warn(const std::string& text) { fmt::print(stderr, "warning: {}\n", text); }
+using train::warn;
 
 std::string human_bytes(std::int64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};

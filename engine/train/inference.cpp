@@ -4,14 +4,13 @@
 
 #include "engine/core/config.h"
 #include "engine/train/saving.h"
+#include "engine/train/terminal.h"
 #include "io/finite.h"
 
 namespace oxrse::train {
 namespace {
 
-io::Checkpoint open_checkpoint(const std::string& path) {
-  return io::Checkpoint::open(path, [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); });
-}
+io::Checkpoint open_checkpoint(const std::string& path) { return io::Checkpoint::open(path, warn); }
 
 nn::ModelConfig model_of(const io::Checkpoint& checkpoint) {
   nn::ModelConfig model;

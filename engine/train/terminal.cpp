@@ -14,6 +14,8 @@ void show(const std::string& text) {
   std::fflush(stdout);
 }
 
+void warn(const std::string& text) { std::fputs(("warning: " + text + "\n").c_str(), stderr); }
+
 std::string format_duration(double seconds) {
   const std::int64_t s = std::lround(seconds);
   if (s < 60) return fmt::format("{} s", s);

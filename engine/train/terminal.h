@@ -12,6 +12,9 @@ namespace oxrse::train {
 /// error.
 void show(const std::string& text);
 
+/// Prints a warning on stderr, whether or not anybody reads it.
+void warn(const std::string& text);
+
 /// What a person sees of a run: notes, one aligned line a logged step, and on a terminal a progress bar below them.
 class Terminal {
  public:
