@@ -8,7 +8,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 limit=86400
-if [ "${1:-}" = --seconds ]; then limit=$2; shift 2; fi
+case ${1:-} in
+  -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  --seconds) [[ ${2:-} =~ ^[0-9]+$ ]] || { echo "lint: --seconds needs a number of seconds" >&2; exit 2; }; limit=$2; shift 2 ;;
+  -*) echo "lint: unknown option $1, see tools/lint.sh --help" >&2; exit 2 ;;
+esac
 if [ $# -eq 0 ]; then
   # Another order every day, so that a limit leaves out other files each time.
   cuda_headers='^cuda/runtime/(nvidia|lt|error)\.cpp$'
